@@ -1,0 +1,1 @@
+"""Neural attention you can swap, train, see and question."""

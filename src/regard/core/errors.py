@@ -1,0 +1,24 @@
+"""The errors regard raises: each names the thing, what was expected, what came, and what to do."""
+
+
+class ShapeError(ValueError):
+    """A tensor has the wrong shape."""
+
+
+class DtypeError(TypeError):
+    """A tensor has the wrong dtype."""
+
+
+class DeviceError(ValueError):
+    """Tensors that must be together live on different devices."""
+
+
+class ChangedError(RuntimeError):
+    """Somebody looks at an attention whose inputs or parameters were changed in place since."""
+
+
+class UnknownNameError(KeyError):
+    """A name that no table has."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError would show the repr, quotes and all

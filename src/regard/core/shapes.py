@@ -1,0 +1,44 @@
+"""Checks of shape, dtype and device, done before any work."""
+
+import torch
+from torch import Tensor
+
+from regard.core.errors import DeviceError, DtypeError, ShapeError
+
+
+def check(name: str, tensor: Tensor, axes: str, **sizes: int) -> None:
+    """Require the last axes of a tensor: check("keys", keys, "... n d_k", d_k=8)."""
+    wanted = axes.split()[1:]  # without the dots
+    if tensor.dim() < len(wanted) or any(
+        axis in sizes and tensor.shape[k - len(wanted)] != sizes[axis] for k, axis in enumerate(wanted)
+    ):
+        known = ", ".join(f"{axis}={sizes[axis]}" for axis in wanted if axis in sizes)
+        expected = f"({', '.join(axes.split())})" + (f" with {known}" if known else "")
+        raise ShapeError(f"{name} must be {expected}; got {tuple(tensor.shape)}.")
+
+
+def check_float(name: str, tensor: Tensor) -> None:
+    """Require a real floating-point tensor."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{name} must be a tensor; got {type(tensor).__name__}. Use torch.as_tensor({name}).")
+    if not tensor.is_floating_point():
+        raise DtypeError(
+            f"{name} must be float16, bfloat16, float32 or float64; got {tensor.dtype}. Use {name}.float()."
+        )
+
+
+def check_together(**tensors: Tensor) -> None:
+    """Require that tensors share one device and one dtype."""
+    (first, one), *others = tensors.items()
+    for name, other in others:
+        if other.device != one.device:
+            raise DeviceError(
+                f"{name} must be on {one.device} as {first} is; got {other.device}. Use {name}.to({first}.device)."
+            )
+        if other.dtype != one.dtype:
+            raise DtypeError(f"{name} must be {one.dtype} as {first} is; got {other.dtype}. Use {name}.to({first}.dtype).")
+
+
+def widened(tensor: Tensor) -> Tensor:
+    """float16 and bfloat16 become float32, everything else stays: half precision is computed in float32."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor

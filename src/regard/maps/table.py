@@ -1,0 +1,56 @@
+"""MAPS: every map by name, and what is true of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+from torch import Tensor
+
+from regard.core.registry import Table, first_line
+
+F = TypeVar("F", bound=Callable[..., Tensor])
+
+
+@dataclass(frozen=True)
+class Map:
+    """A map and its facts; call it with scores (..., n) to get weights (..., n)."""
+
+    name: str
+    function: Callable[..., Tensor]
+    says: str  # one sentence
+    acts_on: Literal["row", "matrix"] = "row"
+    simplex: bool = True  # weights are at least 0 and sum to 1
+    sparse: bool = False  # weights can be exactly 0 where the score is finite
+    ordered: bool = True  # a higher score never has the lower weight
+    stochastic: bool = False  # draws random numbers
+    differentiable: bool = True  # the gradient is not 0 everywhere
+    neighbours: bool = False  # the order of the keys matters
+
+    def __call__(self, scores: Tensor, **settings: Any) -> Tensor:
+        return self.function(scores, **settings)
+
+
+MAPS: Table[Map] = Table("map", {})
+
+
+def register(**facts: Any) -> Callable[[F], F]:
+    """Enter a map function into MAPS under its own name, with its facts: @register(sparse=True)."""
+
+    def enter(function: F) -> F:
+        MAPS.enter(function.__name__, Map(function.__name__, function, first_line(function), **facts))
+        return function
+
+    return enter
+
+
+def facts_of(map: Callable[..., Tensor]) -> Map | None:
+    """The entry of a map: of a function, a partial of it, an entry, or a module that names its own. Else None."""
+    while isinstance(map, partial):
+        map = map.func
+    if isinstance(map, Map):
+        return map
+    named = getattr(map, "facts", None)
+    if isinstance(named, Map):
+        return named
+    return next((entry for entry in MAPS.values() if entry.function is map), None)
