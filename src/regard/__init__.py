@@ -1,1 +1,21 @@
-"""Neural attention you can swap, train, see and question."""
+"""regard: neural attention you can swap, train, see and question."""
+
+from regard import heads as heads
+import importlib.util as _u
+from regard import maps as maps
+from regard import masks as masks
+from regard import memories as memories
+from regard import positions as positions
+from regard import scores as scores
+from regard.attention import Attended as Attended
+from regard.attention import Attention as Attention
+from regard.attention import attend as attend
+from regard.core.place import Place as Place
+from regard.heads import MultiHead as MultiHead
+from regard.looking import attentions as attentions
+from regard.looking import intervene as intervene
+from regard.looking import record as record
+from regard.maps import MAPS as MAPS
+from regard.scores import SCORES as SCORES
+
+__version__ = "0.1.0"

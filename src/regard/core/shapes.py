@@ -42,3 +42,10 @@ def check_together(**tensors: Tensor) -> None:
 def widened(tensor: Tensor) -> Tensor:
     """float16 and bfloat16 become float32, everything else stays: half precision is computed in float32."""
     return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+
+
+def check_rate(name: str, rate: float) -> float:
+    """Require a share of at least 0 and less than 1."""
+    if not 0 <= rate < 1:
+        raise ValueError(f"{name} must be at least 0 and less than 1; got {rate}.")
+    return rate

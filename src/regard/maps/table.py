@@ -38,7 +38,9 @@ def register(**facts: Any) -> Callable[[F], F]:
     """Enter a map function into MAPS under its own name, with its facts: @register(sparse=True)."""
 
     def enter(function: F) -> F:
-        MAPS.enter(function.__name__, Map(function.__name__, function, first_line(function), **facts))
+        entry = Map(function.__name__, function, first_line(function), **facts)
+        MAPS.enter(entry.name, entry)
+        function.facts = entry  # type: ignore[attr-defined]
         return function
 
     return enter
@@ -48,9 +50,5 @@ def facts_of(map: Callable[..., Tensor]) -> Map | None:
     """The entry of a map: of a function, a partial of it, an entry, or a module that names its own. Else None."""
     while isinstance(map, partial):
         map = map.func
-    if isinstance(map, Map):
-        return map
-    named = getattr(map, "facts", None)
-    if isinstance(named, Map):
-        return named
-    return next((entry for entry in MAPS.values() if entry.function is map), None)
+    found = map if isinstance(map, Map) else getattr(map, "facts", None)
+    return found if isinstance(found, Map) else None

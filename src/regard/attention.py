@@ -1,0 +1,276 @@
+"""The three steps of every attention.
+
+    θ = score(q, K)        p = map(θ)        z = p V
+
+The context comes at once, by the fastest road. Scores and weights come when somebody looks, from the same query,
+keys and mask, so looking never changes the answer.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.core.errors import ChangedError, ShapeError
+from regard.core.place import Place
+from regard.core.shapes import check, check_float, check_rate, check_together
+from regard.core.watching import Attentive, change_for, show
+from regard.maps.table import MAPS, facts_of
+from regard.maps.table import Map as MapEntry
+from regard.masks import Causal, Mask, as_mask
+from regard.roads.call import Call
+from regard.roads.choose import travel
+from regard.roads.plain import plain
+from regard.scores import SCORES
+
+Score = Callable[..., Tensor]
+Map = Callable[..., Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Attended:
+    """What one attention did: the context, and on demand why."""
+
+    context: Tensor  # z: (..., m, d_v)
+    call: Call
+    kept: Tensor | None = None  # weights that cannot be computed again: random maps, interventions
+    versions: tuple[tuple[str, Tensor, int], ...] = field(default=(), repr=False)
+    grad: bool = True  # whether scores and weights are part of the graph
+
+    @property
+    def query(self) -> Tensor:
+        """(..., m, d_q), as the score saw it."""
+        return self.call.query
+
+    @property
+    def keys(self) -> Tensor:
+        """(..., n, d_k), as the score saw them: hidden ones are 0."""
+        return self.call.keys
+
+    @property
+    def values(self) -> Tensor:
+        """(..., n, d_v), as they were summed: hidden ones are 0."""
+        return self.call.values
+
+    @property
+    def mask(self) -> Mask | None:
+        """Who may look at what."""
+        return self.call.mask
+
+    @cached_property
+    def scores(self) -> Tensor:
+        """θ: (..., m, n), before the mask."""
+        self._unchanged()
+        with self._looking():
+            scores = self.call.scores(self.call.visible(0, self.call.m))
+        return scores.expand(*self.call.batch, *scores.shape[-2:]).to(self.query.dtype)
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """p: (..., m, n), after any intervention, before dropout. A query that may look at nothing has weights 0."""
+        weights = self.kept
+        if weights is None:
+            self._unchanged()
+            with self._looking():
+                weights = plain(replace(self.call, dropout=0.0))[1]
+        return weights.expand(*self.call.batch, *weights.shape[-2:]).to(self.query.dtype)
+
+    def detach(self) -> "Attended":
+        """The same, cut off from the graph: what is looked at later comes without gradient."""
+        query, keys, values = self.query.detach(), self.keys.detach(), self.values.detach()
+        return replace(
+            self,
+            context=self.context.detach(),
+            call=replace(self.call, query=query, keys=keys, values=values),
+            kept=None if self.kept is None else self.kept.detach(),
+            grad=False,
+        )
+
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        with torch.set_grad_enabled(self.grad and torch.is_grad_enabled()), _exact(self.query):
+            yield
+
+    def _unchanged(self) -> None:
+        for name, tensor, version in self.versions:
+            if tensor._version != version:
+                raise ChangedError(
+                    f"{name} changed in place after the attention was computed, so its weights can no longer be seen. "
+                    "Look (seen.weights) before the change, or give the attention a copy."
+                )
+
+
+def attend(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor | None = None,
+    *,
+    score: str | Score = "scaled_dot",
+    map: str | Map = "softmax",
+    mask: Mask | Tensor | None = None,
+    place: Place | None = None,
+    dropout: float = 0.0,
+    owner: nn.Module | None = None,
+) -> Attended:
+    """Attend with query (..., m, d_q) to keys (..., n, d_k) and values (..., n, d_v): context (..., m, d_v).
+
+    Values default to keys. A boolean mask says True where a query may look. `place` is for terms that ask where
+    things stand; `dropout` is applied to the weights whenever it is not 0 (`Attention` sets it while training only);
+    `owner` is the module that `record` and `intervene` know this attention by.
+    """
+    values = keys if values is None else values
+    query, keys, values = _checked(query, keys, values)
+    score, map = resolve_score(score), resolve_map(map)
+    check_rate("dropout", dropout)
+    axes = max(query.dim(), keys.dim(), values.dim()) - 2
+    mask, sees = None if mask is None else as_mask(mask), None
+    if mask is not None:
+        seen, sees = mask.seen(query.shape[-2], keys.shape[-2], axes, query.device)
+        query, keys, values = zeroed(query, sees), zeroed(keys, seen), zeroed(values, seen)
+    return run(query, keys, values, score, map, mask, sees, place, dropout, owner)
+
+
+def run(
+    query: Tensor, keys: Tensor, values: Tensor, score: Score, map: Map, mask: Mask | None, sees: Tensor | None,
+    place: Place | None, dropout: float, owner: nn.Module | None, then: Callable[[Tensor], Tensor] | None = None,
+) -> Attended:  # fmt: skip
+    """Attend with what has been checked and cleaned; `then` is applied to the context (the output of heads)."""
+    if mask is not None and _acts_on_matrix(map) and any(isinstance(part, Causal) for part in mask.parts()):
+        raise ValueError("a map that acts on the whole matrix lets every row see all others: it takes no Causal mask.")
+    if place is None:
+        lengths = None if mask is None else mask.lengths()
+        place = Place.default(query.shape[-2], keys.shape[-2], query.device, lengths)
+    call = Call(query, keys, values, score, map, mask, sees, place, dropout, change_for(owner))
+    with _exact(query):
+        context, kept = travel(call)
+    context = context.to(query.dtype)
+    attended = Attended(context if then is None else then(context), call, kept, _versions(call))
+    if owner is not None:
+        show(owner, attended)
+    return attended
+
+
+class Attention(Attentive):
+    """A score and a map as a module; called with query, keys and values it returns what it attended."""
+
+    def __init__(self, score: str | Score = "scaled_dot", map: str | Map = "softmax", *, dropout: float = 0.0):
+        super().__init__()
+        self.score, self.map = resolve_score(score), resolve_map(map)
+        self.dropout = check_rate("dropout", dropout)
+
+    def forward(
+        self,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor | None = None,
+        *,
+        mask: Mask | Tensor | None = None,
+        place: Place | None = None,
+    ) -> Attended:
+        """Attend with query (..., m, d_q) to keys (..., n, d_k) and values (..., n, d_v): context (..., m, d_v)."""
+        dropout = self.dropout if self.training else 0.0
+        return attend(
+            query, keys, values, score=self.score, map=self.map, mask=mask, place=place, dropout=dropout, owner=self
+        )
+
+    def extra_repr(self) -> str:
+        names = [f"{what}={getattr(it, '__name__', it)}" for what, it in (("score", self.score), ("map", self.map))
+                 if not isinstance(it, nn.Module)]  # fmt: skip
+        return ", ".join(names + ([f"dropout={self.dropout}"] if self.dropout else []))
+
+
+def resolve_map(map: str | Map) -> Map:
+    """A map by name or as it is."""
+    if isinstance(map, str):
+        return MAPS[map].function
+    if not callable(map):
+        raise TypeError(f"map must be a name from regard.MAPS or a callable; got {type(map).__name__}.")
+    return map.function if isinstance(map, MapEntry) else map
+
+
+def resolve_score(score: str | Score, d_q: int | None = None, d_k: int | None = None) -> Score:
+    """A score by name or as it is; one with parameters needs the widths."""
+    if isinstance(score, str):
+        entry = SCORES[score]
+        if d_q is not None and d_k is not None:
+            return entry.make(d_q, d_k)
+        if entry.learned:
+            kind = entry.kind.__name__
+            raise ValueError(
+                f'score "{score}" has parameters, so it must be built: score=regard.scores.{kind}(d_q, d_k).'
+            )
+        return entry.make(0, 0)
+    if not callable(score):
+        raise TypeError(f"score must be a name from regard.SCORES or a callable; got {type(score).__name__}.")
+    return score
+
+
+def _checked(query: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    for name, tensor in (("query", query), ("keys", keys), ("values", values)):
+        check_float(name, tensor)
+    if _autocast(query):
+        query, keys, values = _promoted(query, keys, values)
+    check_together(query=query, keys=keys, values=values)
+    check("query", query, "... m d_q")
+    check("keys", keys, "... n d_k")
+    check("values", values, "... n d_v", n=keys.shape[-2])
+    try:
+        torch.broadcast_shapes(query.shape[:-2], keys.shape[:-2], values.shape[:-2])
+    except RuntimeError:
+        shapes = ", ".join(str(tuple(t.shape)) for t in (query, keys, values))
+        raise ShapeError(f"the axes before the last two of query, keys and values must broadcast; got {shapes}.") from None
+    return query, keys, values
+
+
+def zeroed(tensor: Tensor, seen: Tensor | None) -> Tensor:
+    """The tensor (..., k, d) with 0 in the rows nobody sees; seen (..., k or 1) may have axes it has not. None: all.
+
+    Done before score and projection, so that no gradient, of inputs or of parameters, meets what is hidden.
+    """
+    if seen is None:
+        return tensor
+    while seen.dim() > tensor.dim() - 1:
+        seen = seen.any(0)
+    for axis in range(2, seen.dim() + 1):
+        if tensor.shape[-axis - 1] == 1 and seen.shape[-axis] > 1:
+            seen = seen.any(-axis, keepdim=True)
+    return torch.where(seen.unsqueeze(-1), tensor, 0)
+
+
+def _acts_on_matrix(map: Map) -> bool:
+    facts = facts_of(map)
+    return facts is not None and facts.acts_on == "matrix"
+
+
+def _versions(call: Call) -> tuple[tuple[str, Tensor, int], ...]:
+    """What the weights depend on, and how often each had been changed in place."""
+    if torch.compiler.is_compiling() or torch.is_inference_mode_enabled():
+        return ()
+    named = [("query", call.query), ("keys", call.keys)]
+    for what, module in (("the score's ", call.score), ("the map's ", call.map)):
+        if isinstance(module, nn.Module):
+            named += [(what + name, p) for name, p in module.named_parameters()]
+    for part in call.mask.parts() if call.mask is not None else ():
+        named += [("mask", t) for t in vars(part).values() if isinstance(t, Tensor)]
+    return tuple((name, t, t._version) for name, t in named if not t.is_inference())
+
+
+def _autocast(tensor: Tensor) -> bool:
+    return torch.is_autocast_enabled(tensor.device.type)
+
+
+def _promoted(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Under autocast some come in half precision and some not: all as the widest."""
+    dtype = tensors[0].dtype
+    for t in tensors[1:]:
+        dtype = torch.promote_types(dtype, t.dtype)
+    return tuple(t.to(dtype) for t in tensors)
+
+
+def _exact(tensor: Tensor) -> AbstractContextManager[Any]:
+    """Autocast off: half precision is widened here, not the other way round."""
+    return torch.autocast(tensor.device.type, enabled=False) if _autocast(tensor) else nullcontext()

@@ -1,0 +1,40 @@
+"""Where the queries and keys of one call stand: what a term may know beside the query and the keys."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Positions, lengths and history of one block of queries against all keys; every road cuts it with the queries."""
+
+    queries: Tensor  # (..., m) positions of these queries
+    keys: Tensor  # (..., n) positions of the keys
+    lengths: Tensor | None = None  # (...) true number of keys; None where all n are real
+    previous: Tensor | None = None  # (..., m, n) or (..., 1, n): the weights of the step before
+    total: Tensor | None = None  # (..., m, n) or (..., 1, n): the sum of the weights of all earlier steps
+    visible: Tensor | None = None  # (..., m, n) or (..., 1, n) boolean: what these queries may look at
+    first: int = 0  # number of the first of these queries in the whole call
+
+    def rows(self, start: int, stop: int, visible: Tensor | None = None) -> "Place":
+        """The place of queries start to stop (not included) of this block."""
+        return replace(
+            self,
+            queries=self.queries[..., start:stop],
+            previous=_cut(self.previous, start, stop),
+            total=_cut(self.total, start, stop),
+            visible=_cut(self.visible, start, stop) if visible is None else visible,
+            first=self.first + start,
+        )
+
+    @staticmethod
+    def default(m: int, n: int, device: torch.device, lengths: Tensor | None = None) -> "Place":
+        """Keys at 0 … n − 1 and the queries at the last m of these places, as Causal sees them."""
+        return Place(torch.arange(n - m, n, device=device), torch.arange(n, device=device), lengths)
+
+
+def _cut(tensor: Tensor | None, start: int, stop: int) -> Tensor | None:
+    """Rows start to stop of (..., m, n); a single row (..., 1, n) serves every query."""
+    return tensor if tensor is None or tensor.shape[-2] == 1 else tensor[..., start:stop, :]

@@ -1,0 +1,126 @@
+"""Multi-head attention: several attentions side by side, each in a space of its own.
+
+    z = W_o [z₁; …; z_h],    z_i = attend(W_q⁽ⁱ⁾x, W_k⁽ⁱ⁾y, W_v⁽ⁱ⁾y)
+
+The projections go from width to width and are then cut into heads. (The code in one lecture projects to a single
+head's width and cuts that: it fails unless the heads divide the length, and then mixes positions.)
+
+Vaswani et al. (2017), arXiv:1706.03762, §3.2.2. Fewer key/value heads than query heads: Ainslie et al. (2023),
+"GQA", arXiv:2305.13245.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Attended, resolve_map, resolve_score, run, zeroed
+from regard.core.place import Place
+from regard.core.shapes import check, check_rate
+from regard.core.watching import Attentive
+from regard.masks import Mask, as_mask
+from regard.memories import KeyValue
+
+
+class MultiHead(Attentive):
+    """Attention with `heads` heads over inputs of this width; `key_value_heads` may be fewer, and are then shared."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int = 8,
+        *,
+        key_width: int | None = None,
+        value_width: int | None = None,
+        key_value_heads: int | None = None,
+        score: str | Callable[..., Tensor] = "scaled_dot",
+        map: str | Callable[..., Tensor] = "softmax",
+        dropout: float = 0.0,
+        bias: bool = True,
+    ):
+        super().__init__()
+        shared = key_value_heads or heads
+        if width % heads:
+            raise ValueError(f"heads must divide the width; got width={width}, heads={heads}.")
+        if heads % shared:
+            raise ValueError(f"key_value_heads must divide heads; got heads={heads}, key_value_heads={shared}.")
+        self.width, self.heads, self.key_value_heads = width, heads, shared
+        self.dropout = check_rate("dropout", dropout)
+        each = width // heads
+        self.key_width, self.value_width = key_width or width, value_width or width
+        self.W_q = nn.Linear(width, width, bias=bias)
+        self.W_k = nn.Linear(self.key_width, shared * each, bias=bias)
+        self.W_v = nn.Linear(self.value_width, shared * each, bias=bias)
+        self.W_o = nn.Linear(width, width, bias=bias)
+        self.score, self.map = resolve_score(score, each, each), resolve_map(map)
+        for layer in (self.W_q, self.W_k, self.W_v):
+            nn.init.xavier_uniform_(layer.weight)
+        for layer in (self.W_q, self.W_k, self.W_v, self.W_o):
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+    def forward(
+        self,
+        query: Tensor,
+        keys: Tensor | None = None,
+        values: Tensor | None = None,
+        *,
+        mask: Mask | Tensor | None = None,
+        place: Place | None = None,
+        cache: KeyValue | None = None,
+    ) -> Attended:
+        """Attend with query (..., m, width) to keys (..., n, key_width) and values: context (..., m, width).
+
+        Keys default to the query (self-attention), values to the keys. The weights are (..., heads, m, n), and a
+        mask broadcasts to that: (m, n), (b, 1, m, n), (b, h, m, n). With a cache, keys and values are added to what
+        it holds (or, if it does not grow, taken from it once it has them) and n counts them all.
+        """
+        keys = query if keys is None else keys
+        values = keys if values is None else values
+        across = keys is not query  # a query of another sequence starts at place 0
+        check("query", query, "... m width", width=self.width)
+        check("keys", keys, "... n key_width", key_width=self.key_width)
+        check("values", values, "... n value_width", value_width=self.value_width)
+        mask, sees = None if mask is None else as_mask(mask), None
+        if mask is not None and cache is None:
+            seen, sees = mask.seen(query.shape[-2], keys.shape[-2], query.dim() - 1, query.device)
+            query, keys, values = zeroed(query, _any(sees)), zeroed(keys, _any(seen)), zeroed(values, _any(seen))
+        q = self._split(self.W_q(query), self.heads)  # (..., heads, m, each)
+        k, v = self._projected(keys, values, cache)  # (..., heads, n, each)
+        if mask is not None and cache is not None:  # what is hidden now may be seen later: clean what came out
+            seen, sees = mask.seen(q.shape[-2], k.shape[-2], q.dim() - 2, q.device)
+            q, k, v = zeroed(q, sees), zeroed(k, seen), zeroed(v, seen)
+        if place is None and across:
+            lengths = None if mask is None else mask.lengths()
+            places = (torch.arange(size, device=q.device) for size in (q.shape[-2], k.shape[-2]))
+            place = Place(*places, lengths)
+        dropout = self.dropout if self.training else 0.0
+        return run(q, k, v, self.score, self.map, mask, sees, place, dropout, self, self._joined)
+
+    def _projected(self, keys: Tensor, values: Tensor, cache: KeyValue | None) -> tuple[Tensor, Tensor]:
+        """Keys and values of every head, (..., heads, n, each), with all that the cache holds."""
+        if cache is not None and not cache.grows and len(cache):
+            k, v = cache.keys, cache.values
+        else:
+            k = self._split(self.W_k(keys), self.key_value_heads)
+            v = self._split(self.W_v(values), self.key_value_heads)
+            if cache is not None:
+                k, v = cache.append(k, v)
+        times = self.heads // self.key_value_heads
+        return (k, v) if times == 1 else (k.repeat_interleave(times, -3), v.repeat_interleave(times, -3))
+
+    def _joined(self, context: Tensor) -> Tensor:
+        joined: Tensor = self.W_o(context.transpose(-3, -2).flatten(-2))
+        return joined
+
+    def _split(self, x: Tensor, heads: int) -> Tensor:
+        return x.unflatten(-1, (heads, -1)).transpose(-3, -2)
+
+    def extra_repr(self) -> str:
+        name = "" if isinstance(self.map, nn.Module) else f", map={getattr(self.map, '__name__', self.map)}"
+        return f"width={self.width}, heads={self.heads}{name}"
+
+
+def _any(seen: Tensor | None) -> Tensor | None:
+    """Seen by any head: (..., heads or 1, k) to (..., k)."""
+    return seen if seen is None or seen.dim() < 2 else seen.any(-2)

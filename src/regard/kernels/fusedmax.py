@@ -1,0 +1,125 @@
+"""Fusedmax row by row: find the support first, then the total variation prox on it alone.
+
+Let y be the prox of the scores x, λ the strength. The level set S = {y > t} is the S of least Σ_{j∈S} (t − xⱼ) + λ|∂S|,
+with |∂S| the number of its edges to other keys, and Σ_{j∈S} yⱼ = Σ_{j∈S} xⱼ − λ|∂S|. So the τ of sparsemax, at which
+Σ [yⱼ − τ]₊ = 1, can be had without y: from any t ≤ τ, Newton's step (Σ_{j∈S} xⱼ − λ|∂S| − 1)/|S| is again at most τ,
+and no key outside S has weight. Such keys only keep their neighbours apart, for which one of each stretch is enough.
+
+Keys at −inf are not there at all: those on both sides become neighbours.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from regard.kernels.compiled import compiled
+from regard.kernels.total_variation import bends, heights
+
+FEW = 24  # elements that are not worth another look for the support
+
+
+@compiled
+def gather(row: Any, top: float, cut: float, x: Any, place: Any) -> int:
+    """Keep the visible keys down to top + cut, and the first of each stretch of lower ones; returns their number."""
+    count = 0
+    least = row.dtype.type(top + cut)
+    apart = False  # whether the last visible key was a low one
+    for j in range(len(row)):
+        score = row[j]
+        visible = score > -np.inf
+        low = visible and score < least
+        x[count] = max(float(score) - top, cut - 1)
+        place[count] = j
+        count += visible and not (low and apart)
+        apart = low or (apart and not visible)
+    return count
+
+
+@compiled
+def shrink(x: Any, place: Any, n: int, strength: float, t: float, cost: Any) -> tuple[int, float]:
+    """Keep {y > t} of x[:n] and the first of each stretch outside it; returns their number and Newton's step."""
+    c = 0.0  # what it costs more to have k in S than not, given the best choice of those before
+    for k in range(n):
+        c = min(max(c, -strength), strength) + (t - x[k])
+        cost[k] = c
+    inside = cost[n - 1] < 0
+    total, size, edges = -1.0, 0, 0
+    for k in range(n - 1, -1, -1):
+        before = inside
+        inside = cost[k] < -strength or (inside and cost[k] <= strength) if k < n - 1 else inside
+        total += x[k] if inside else 0.0
+        size += inside
+        edges += inside != before
+        cost[k] = inside
+    count, before = 0, True
+    for k in range(n):
+        x[count], place[count] = x[k], place[k]
+        count += cost[k] > 0 or before
+        before = cost[k] > 0
+    return count, (total - strength * edges) / max(size, 1)
+
+
+@compiled
+def forward(start: int, stop: int, scores: Any, weights: Any, starts: Any, strength: float) -> None:
+    """Weights of rows start … stop, and True in starts where a segment of the support begins."""
+    n = scores.shape[1]
+    x, height, corners = np.empty(n + 1), np.empty(n + 1), np.empty((4, n + 1))
+    place, ends, side = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
+    for r in range(start, stop):
+        top = float(scores[r].max())
+        weights[r] = 0
+        starts[r] = False
+        if not top < np.inf:
+            weights[r] = np.nan
+        if not -np.inf < top < np.inf:
+            continue
+        tau = -1 - 2 * strength  # some y is at least −2λ: to have the highest key alone costs two edges
+        size = gather(scores[r], top, tau - 2 * strength, x, place)
+        before = 2 * size
+        while size > FEW and 4 * size < 3 * before:
+            before = size
+            size, step = shrink(x, place, size, strength, tau, height)
+            tau = max(tau, step)
+        count = bends(x, size, strength, ends, side, corners)
+        heights(x, strength, count, ends, side, height)
+        more = True
+        while more:  # Newton's steps again, now with y
+            total, number, begin = -1.0, 0, 0
+            for s in range(count):
+                if height[s] > tau:
+                    total += height[s] * (ends[s] - begin)
+                    number += ends[s] - begin
+                begin = ends[s]
+            more = total > tau * number
+            tau = max(tau, total / max(number, 1))
+        begin = 0
+        for s in range(count):
+            if height[s] > tau:
+                starts[r, place[begin]] = True
+                for j in range(begin, ends[s]):
+                    weights[r, place[j]] = height[s] - tau
+            begin = ends[s]
+
+
+@compiled
+def backward(start: int, stop: int, weights: Any, starts: Any, gradient: Any, answer: Any) -> None:
+    """The gradient averaged within each segment of the support, minus its mean over the support."""
+    n = weights.shape[1]
+    place = np.empty(n, np.int64)
+    for r in range(start, stop):
+        size, total = 0, 0.0
+        answer[r] = 0
+        for j in range(n):
+            if weights[r, j] > 0:
+                place[size] = j
+                size += 1
+                total += gradient[r, j]
+        begin = 0
+        while begin < size:
+            end, mean = begin, 0.0
+            while end < size and (end == begin or not starts[r, place[end]]):
+                mean += gradient[r, place[end]]
+                end += 1
+            for j in range(begin, end):
+                answer[r, place[j]] = mean / (end - begin) - total / size
+            begin = end

@@ -1,0 +1,154 @@
+"""Row maps as operators: a Numba kernel that autograd, functorch, the compiler and fake tensors can all use.
+
+A row map acts on the last axis. Its Jacobian J is symmetric, as that of every gradient of a convex function,
+and can be written in terms of the map's own output p. These pieces make it whole:
+
+- `kernels`, the name of a module with `forward(start, stop, scores, weights, *settings)` and
+  `backward(start, stop, weights, gradient, answer, *settings)`, compiled loops over the rows start … stop of
+  C-contiguous arrays (rows, n). It is imported when the first kernel runs, since it imports Numba;
+- `product(p, g, *settings)`, J(p)·g in differentiable torch: second derivatives flow through p;
+- `twin(scores, *settings)`, the map in torch, for other devices.
+
+An opaque operator inside an `autograd.Function`, because a formula registered with the operator itself
+(`register_autograd`) fails under `jacrev` and gives silent zeros under `jacfwd`.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function, forward_ad
+from torch.utils.flop_counter import register_flop_formula
+
+from regard.core.shapes import check, widened
+from regard.kernels.pool import over_rows
+
+_kernels = cache(import_module)
+
+
+def _keys(tensor: Tensor) -> int:
+    return torch._C._dispatch_keys(tensor).raw_repr()
+
+
+_PLAIN_KEYS = set()
+for inference in (True, False):
+    with torch.inference_mode(inference):
+        _PLAIN_KEYS.add(_keys(torch.empty(0, device="cpu")))
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Whether NumPy may have a tensor: on the CPU, and no compiler, transform, mode or subclass looks on."""
+    return (
+        not torch.compiler.is_compiling()
+        and type(tensor) is Tensor
+        and _keys(tensor) in _PLAIN_KEYS  # not batched, not wrapped, no lazy minus sign
+        and not torch._C._are_functorch_transforms_active()
+        and not torch._C._len_torch_dispatch_stack()
+        and not torch._C._len_torch_function_stack()
+        and torch._C._get_tracing_state() is None
+    )
+
+
+def _run(kernel: Callable[..., Any], settings: tuple[float, ...], *tensors: Tensor) -> Tensor:
+    """Call kernel(start, stop, *tensors, answer, *settings) on plain tensors seen as (rows, n)."""
+    tensors = tuple(tensor.detach().contiguous() for tensor in tensors)
+    answer = torch.empty_like(tensors[0])
+    size = answer.numel()
+    if size:
+        n = answer.shape[-1]
+        arrays = [tensor.numpy().reshape(-1, n) for tensor in (*tensors, answer)]
+        over_rows(kernel, size // n, size, *arrays, *settings)
+    return answer
+
+
+def row_operator(
+    name: str,
+    *,
+    kernels: str,
+    product: Callable[..., Tensor],
+    twin: Callable[..., Tensor],
+    flops: int = 8,  # per score
+    **settings: type,  # name=float or name=int: plain numbers that follow the scores
+) -> Callable[..., Tensor]:
+    """Make the function from scores (..., n) and settings to weights (..., n)."""
+
+    def forward_by_kernel(scores: Tensor, *settings: float) -> Tensor:
+        return _run(_kernels(kernels).forward, settings, scores)
+
+    def backward_by_kernel(weights: Tensor, gradient: Tensor, *settings: float) -> Tensor:
+        return _run(_kernels(kernels).backward, settings, weights, gradient)
+
+    def batched(info: Any, in_dims: tuple[int, ...], scores: Tensor, *settings: float) -> tuple[Tensor, int]:
+        return apply(scores.movedim(in_dims[0], 0), *settings), 0  # the keys stay last
+
+    numbers = "".join(f", {kind.__name__} {setting}" for setting, kind in settings.items())
+    opaque = torch.library.custom_op(
+        f"regard::{name}", forward_by_kernel, mutates_args=(), schema=f"(Tensor scores{numbers}) -> Tensor"
+    )
+    opaque.register_fake(lambda scores, *_: torch.empty_like(scores, memory_format=torch.contiguous_format))
+    opaque.register_vmap(batched)
+    operator = getattr(torch.ops.regard, name)
+    register_flop_formula(operator)(lambda shape, *_, **__: flops * prod(shape))
+
+    def undifferentiated(scores: Tensor, *settings: float) -> Tensor:
+        return operator(scores, *settings) if scores.is_cpu else twin(scores, *settings)
+
+    class Compilable(Function):
+        @staticmethod
+        def forward(scores: Tensor, *settings: float) -> Tensor:
+            return (forward_by_kernel if is_plain(scores) else undifferentiated)(scores, *settings)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+            ctx.save_for_backward(output)
+            ctx.settings = inputs[1:]
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> Any:
+            (weights,) = ctx.saved_tensors
+            # Gradients are enabled where a second derivative may follow: create_graph, functorch, compiler.
+            by_kernel = is_plain(gradient) and is_plain(weights) and not torch.is_grad_enabled()
+            answer = (backward_by_kernel if by_kernel else product)(weights, gradient, *ctx.settings)
+            return answer, *(None for _ in ctx.settings)
+
+        vmap = staticmethod(batched)
+
+    class Differentiable(Compilable):  # Dynamo refuses a Function that has the jvp of forward mode
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+            Compilable.setup_context(ctx, inputs, output)
+            ctx.save_for_forward(output)
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
+            (weights,) = ctx.saved_tensors
+            return product(weights, tangent, *ctx.settings)  # J = Jᵀ
+
+    # Function.apply looks at signatures for 40 µs before it calls the apply of its base, which is all that is
+    # needed outside functorch.
+    apply_plainly: Callable[..., Tensor] = super(Function, Differentiable).apply
+
+    def apply(scores: Tensor, *settings: float) -> Tensor:
+        differentiated = (scores.requires_grad and torch.is_grad_enabled()) or forward_ad._current_level >= 0
+        run: Callable[..., Tensor]
+        if torch.compiler.is_compiling():
+            run = Compilable.apply if differentiated else undifferentiated
+        elif is_plain(scores):
+            run = apply_plainly if differentiated else forward_by_kernel
+        else:
+            run = Differentiable.apply
+        return run(scores, *settings)
+
+    def row_map(scores: Tensor, *settings: float) -> Tensor:
+        if scores.dim() == 0:
+            check("scores", scores, "... n")
+        wide = widened(scores)
+        weights = apply(wide, *settings)
+        return weights if wide is scores else weights.to(scores.dtype)
+
+    row_map.__name__ = row_map.__qualname__ = name
+    return row_map

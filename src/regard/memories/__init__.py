@@ -1,0 +1,3 @@
+"""Memories: what attention keeps from one step to the next."""
+
+from regard.memories.key_value import KeyValue as KeyValue

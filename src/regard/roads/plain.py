@@ -1,0 +1,26 @@
+"""The plain road: the three steps as they are written. It is the definition; every other road is tested against it.
+
+    θ = score(q, K)        p = map(θ)        z = p V
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.core.errors import ShapeError
+from regard.core.shapes import widened
+from regard.roads.call import Call
+
+
+def plain(call: Call) -> tuple[Tensor, Tensor]:
+    """Context (..., m, d_v) and weights (..., m, n), these after any intervention and before dropout."""
+    visible = call.visible(0, call.m)
+    weights = call.weights(call.scores(visible), visible)
+    if call.change is not None:
+        changed = call.change(weights)
+        if not isinstance(changed, Tensor) or changed.shape != weights.shape:
+            came = tuple(changed.shape) if isinstance(changed, Tensor) else type(changed).__name__
+            raise ShapeError(f"an intervention must return weights of shape {tuple(weights.shape)}; got {came}.")
+        weights = changed.to(weights.dtype)
+    spent = F.dropout(weights, call.dropout) if call.dropout else weights
+    return torch.matmul(spent, widened(call.values)), weights

@@ -1,0 +1,26 @@
+"""Dot product: how far query and key point the same way.
+
+    θⱼ = kⱼᵀq
+
+Luong, Pham & Manning (2015), arXiv:1508.04025, §3.1 ("dot").
+"""
+
+from typing import Self
+
+from torch import Tensor
+
+from regard.scores.score import Factored, check_same_width
+from regard.scores.table import register
+
+
+@register()
+class Dot(Factored):
+    """The dot product; d_q must equal d_k."""
+
+    @classmethod
+    def of(cls, d_q: int, d_k: int) -> Self:
+        return cls()
+
+    def factors(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+        check_same_width("dot", query, keys)
+        return query, keys

@@ -1,0 +1,148 @@
+"""What a score is: θ = score(q, K), and how terms are added to it.
+
+A score is called with query and keys and returns θ: no mask, no map, no state between calls. A term is called with
+query, keys and their `Place`, and returns something that broadcasts to θ. Any callable can be either; `Score` gives
+the built-in ones `+`, and tells the roads what they may do with it.
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol, Self
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.core.errors import ShapeError
+from regard.core.place import Place
+from regard.core.shapes import check, widened
+
+Term = Callable[[Tensor, Tensor, Place], Tensor]  # (..., m, d_q), (..., n, d_k) → broadcasts to (..., m, n)
+
+
+class Score(nn.Module):
+    """A score of query (..., m, d_q) against keys (..., n, d_k): θ (..., m, n)."""
+
+    uses_place: ClassVar[bool] = False  # forward takes a Place as its third argument
+    looks_around: ClassVar[bool] = False  # the score of a key depends on other keys: it needs to know the mask
+    per_pair: int = 1  # numbers held for each pair of query and key while scoring: roads size their blocks by it
+
+    @classmethod
+    def of(cls, d_q: int, d_k: int) -> Self:
+        """This score for these widths, with default settings."""
+        return cls(d_q, d_k)
+
+    def __call__(self, query: Tensor, keys: Tensor, *place: Place) -> Tensor:
+        """Half precision is computed in float32 and returned as it came."""
+        theta: Tensor = super().__call__(widened(query), widened(keys), *place)
+        return theta.to(query.dtype)
+
+    def __add__(self, term: Term) -> "Sum":
+        return Sum(self, term)
+
+
+class Factored(Score):
+    """A score that is a dot product of something made of the query with something made of the keys.
+
+    `factors` is all there is to it, so that the fast roads can take it from there.
+    """
+
+    def factors(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """(..., m, d) and (..., n, d) whose dot products are θ."""
+        raise NotImplementedError
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        """Score query (..., m, d_q) against keys (..., n, d_k): (..., m, n)."""
+        a, b = self.factors(query, keys)
+        return a @ b.mT
+
+
+class Sum(Score):
+    """A score and terms added to it: θ = score(q, K) + Σ term(q, K, place)."""
+
+    uses_place = True
+
+    def __init__(self, score: Callable[..., Tensor], *terms: Term):
+        super().__init__()
+        self.score, self.terms = score, list(terms)
+        self.modules_among_terms = nn.ModuleList(t for t in terms if isinstance(t, nn.Module))
+        self.looks_around = getattr(score, "looks_around", False)  # type: ignore[misc]
+        self.per_pair = getattr(score, "per_pair", 1) + 1
+
+    def __add__(self, term: Term) -> "Sum":
+        return Sum(self.score, *self.terms, term)
+
+    def forward(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
+        """Score query (..., m, d_q) against keys (..., n, d_k) at their place: (..., m, n)."""
+        theta = score_at(self.score, query, keys, place)
+        for term in self.terms:
+            theta = theta + term(query, keys, place)
+        return theta
+
+
+def score_at(score: Callable[..., Tensor], query: Tensor, keys: Tensor, place: Place) -> Tensor:
+    """θ (..., m, n) of any score: half precision is widened for ours, left as it came for a stranger's."""
+    if not isinstance(score, Score):
+        theta = score(query, keys)
+        want = (query.shape[-2], keys.shape[-2])
+        if theta.dim() < 2 or tuple(theta.shape[-2:]) != want:
+            raise ShapeError(f"score must return (..., m, n) with m={want[0]}, n={want[1]}; got {tuple(theta.shape)}.")
+        return widened(theta)
+    query, keys = widened(query), widened(keys)
+    return score(query, keys, place) if score.uses_place else score(query, keys)
+
+
+class FeatureTerm(Protocol):
+    """A term made of features, which a score with a nonlinearity can take inside it."""
+
+    width: int  # number of features f
+
+    def features(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
+        """(..., m, n, f), or what broadcasts to it."""
+        ...
+
+
+def linear(x: Tensor, layer: nn.Linear) -> Tensor:
+    """A layer applied in the dtype of its input: half-precision parameters are widened, never the result rounded."""
+    return F.linear(x, layer.weight.to(x.dtype), None if layer.bias is None else layer.bias.to(x.dtype))
+
+
+class Inside(nn.Module):
+    """Terms inside a nonlinearity: Σ W_t features_t, each (..., m, n, d) by a matrix of its own (Cohn et al. 2016)."""
+
+    def __init__(self, terms: "list[Any]", d: int):
+        super().__init__()
+        self.terms = terms
+        for term in terms:
+            if not hasattr(term, "features") or not hasattr(term, "width"):
+                raise TypeError(f"{term} has no features, so it cannot go inside the nonlinearity; use score + term.")
+        self.modules_among_terms = nn.ModuleList(t for t in terms if isinstance(t, nn.Module))
+        self.W = nn.ModuleList(nn.Linear(term.width, d, bias=False) for term in terms)
+
+    def forward(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
+        """(..., m, n, d), or what broadcasts to it."""
+        parts = [
+            linear(term.features(query, keys, place).to(query.dtype), W)  # type: ignore[arg-type]
+            for term, W in zip(self.terms, self.W, strict=True)
+        ]
+        return sum(parts[1:], parts[0])
+
+
+def check_widths(query: Tensor, keys: Tensor, d_q: int, d_k: int) -> None:
+    """Require query (..., m, d_q) and keys (..., n, d_k)."""
+    check("query", query, "... m d_q", d_q=d_q)
+    check("keys", keys, "... n d_k", d_k=d_k)
+
+
+def check_same_width(name: str, query: Tensor, keys: Tensor) -> None:
+    """Require d_q = d_k, for scores that compare coordinate by coordinate."""
+    if query.shape[-1] != keys.shape[-1]:
+        raise ShapeError(
+            f"{name} compares coordinates, so d_q must equal d_k; got d_q={query.shape[-1]}, d_k={keys.shape[-1]}. "
+            "For different widths use bilinear or additive."
+        )
+
+
+def pairs(query: Tensor, keys: Tensor) -> Tensor:
+    """Every query beside every key, added: (..., m, d) and (..., n, d) to (..., m, n, d)."""
+    return query.unsqueeze(-2) + keys.unsqueeze(-3)
+
+
