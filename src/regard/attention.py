@@ -2,8 +2,8 @@
 
     θ = score(q, K)        p = map(θ)        z = p V
 
-The context comes at once, by the fastest road. Scores and weights come when somebody looks, from the same query,
-keys and mask, so looking never changes the answer.
+The context comes at once, by the fastest road. Scores and weights come when somebody looks, from the same
+query, keys and mask, so looking never changes the answer.
 """
 
 from collections.abc import Callable, Iterator
@@ -71,7 +71,7 @@ class Attended:
 
     @cached_property
     def weights(self) -> Tensor:
-        """p: (..., m, n), after any intervention, before dropout. A query that may look at nothing has weights 0."""
+        """p: (..., m, n), after any intervention, before dropout; 0 for a query that may look at nothing."""
         weights = self.kept
         if weights is None:
             self._unchanged()
@@ -99,8 +99,8 @@ class Attended:
         for name, tensor, version in self.versions:
             if tensor._version != version:
                 raise ChangedError(
-                    f"{name} changed in place after the attention was computed, so its weights can no longer be seen. "
-                    "Look (seen.weights) before the change, or give the attention a copy."
+                    f"{name} changed in place after the attention was computed, so its weights can no longer "
+                    "be seen. Look (seen.weights) before the change, or give the attention a copy."
                 )
 
 
@@ -118,9 +118,9 @@ def attend(
 ) -> Attended:
     """Attend with query (..., m, d_q) to keys (..., n, d_k) and values (..., n, d_v): context (..., m, d_v).
 
-    Values default to keys. A boolean mask says True where a query may look. `place` is for terms that ask where
-    things stand; `dropout` is applied to the weights whenever it is not 0 (`Attention` sets it while training only);
-    `owner` is the module that `record` and `intervene` know this attention by.
+    Values default to keys. A boolean mask says True where a query may look. `place` is for terms that ask
+    where things stand; `dropout` is applied to the weights whenever it is not 0 (`Attention` sets it while
+    training only); `owner` is the module that `record` and `intervene` know this attention by.
     """
     values = keys if values is None else values
     query, keys, values = _checked(query, keys, values)
@@ -135,12 +135,23 @@ def attend(
 
 
 def run(
-    query: Tensor, keys: Tensor, values: Tensor, score: Score, map: Map, mask: Mask | None, sees: Tensor | None,
-    place: Place | None, dropout: float, owner: nn.Module | None, then: Callable[[Tensor], Tensor] | None = None,
-) -> Attended:  # fmt: skip
-    """Attend with what has been checked and cleaned; `then` is applied to the context (the output of heads)."""
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    score: Score,
+    map: Map,
+    mask: Mask | None,
+    sees: Tensor | None,
+    place: Place | None,
+    dropout: float,
+    owner: nn.Module | None,
+    then: Callable[[Tensor], Tensor] | None = None,
+) -> Attended:
+    """Attend with what has been checked and cleaned; `then` is applied to the context (the heads' output)."""
     if mask is not None and _acts_on_matrix(map) and any(isinstance(part, Causal) for part in mask.parts()):
-        raise ValueError("a map that acts on the whole matrix lets every row see all others: it takes no Causal mask.")
+        raise ValueError(
+            "a map that acts on the whole matrix lets every row see all others: it takes no Causal mask."
+        )
     if place is None:
         lengths = None if mask is None else mask.lengths()
         place = Place.default(query.shape[-2], keys.shape[-2], query.device, lengths)
@@ -157,7 +168,9 @@ def run(
 class Attention(Attentive):
     """A score and a map as a module; called with query, keys and values it returns what it attended."""
 
-    def __init__(self, score: str | Score = "scaled_dot", map: str | Map = "softmax", *, dropout: float = 0.0):
+    def __init__(
+        self, score: str | Score = "scaled_dot", map: str | Map = "softmax", *, dropout: float = 0.0
+    ):
         super().__init__()
         self.score, self.map = resolve_score(score), resolve_map(map)
         self.dropout = check_rate("dropout", dropout)
@@ -171,15 +184,25 @@ class Attention(Attentive):
         mask: Mask | Tensor | None = None,
         place: Place | None = None,
     ) -> Attended:
-        """Attend with query (..., m, d_q) to keys (..., n, d_k) and values (..., n, d_v): context (..., m, d_v)."""
+        """Attend with query (..., m, d_q) to keys (..., n, d_k), values (..., n, d_v): context as `attend`."""
         dropout = self.dropout if self.training else 0.0
         return attend(
-            query, keys, values, score=self.score, map=self.map, mask=mask, place=place, dropout=dropout, owner=self
+            query,
+            keys,
+            values,
+            score=self.score,
+            map=self.map,
+            mask=mask,
+            place=place,
+            dropout=dropout,
+            owner=self,
         )
 
     def extra_repr(self) -> str:
-        names = [f"{what}={getattr(it, '__name__', it)}" for what, it in (("score", self.score), ("map", self.map))
-                 if not isinstance(it, nn.Module)]  # fmt: skip
+        parts = (("score", self.score), ("map", self.map))
+        names = [
+            f"{what}={getattr(it, '__name__', it)}" for what, it in parts if not isinstance(it, nn.Module)
+        ]
         return ", ".join(names + ([f"dropout={self.dropout}"] if self.dropout else []))
 
 
@@ -222,12 +245,14 @@ def _checked(query: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tenso
         torch.broadcast_shapes(query.shape[:-2], keys.shape[:-2], values.shape[:-2])
     except RuntimeError:
         shapes = ", ".join(str(tuple(t.shape)) for t in (query, keys, values))
-        raise ShapeError(f"the axes before the last two of query, keys and values must broadcast; got {shapes}.") from None
+        raise ShapeError(
+            f"the axes before the last two of query, keys and values must broadcast; got {shapes}."
+        ) from None
     return query, keys, values
 
 
 def zeroed(tensor: Tensor, seen: Tensor | None) -> Tensor:
-    """The tensor (..., k, d) with 0 in the rows nobody sees; seen (..., k or 1) may have axes it has not. None: all.
+    """The tensor (..., k, d) with 0 in the rows nobody sees; seen (..., k or 1), or None for all.
 
     Done before score and projection, so that no gradient, of inputs or of parameters, meets what is hidden.
     """

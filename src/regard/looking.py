@@ -1,6 +1,7 @@
 """Looking at attentions, and changing their weights, from outside.
 
-Both are context-local: other threads, and nested uses, do not see each other. Nothing is written into a module.
+Both are context-local: other threads, and nested uses, do not see each other. Nothing is written into a
+module.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +28,7 @@ class Record(dict[str, "list[Attended]"]):
 
 @contextmanager
 def record(model: nn.Module, paths: str | Sequence[str] = "*", *, grad: bool = False) -> Iterator[Record]:
-    """Record the attentions whose module path fits (wildcards as in file names); no bit of any answer changes.
+    """Record the attentions whose module path fits (wildcards as in file names); no answer changes a bit.
 
     What is recorded is detached, unless grad=True.
     """
@@ -57,10 +58,13 @@ def intervene(model: nn.Module, change: Change, paths: str | Sequence[str] = "*"
 def attentions(model: nn.Module, paths: str | Sequence[str] = "*") -> dict[nn.Module, str]:
     """The attentions inside a model by module path; the model itself, if it is one, has the path ""."""
     wanted = [paths] if isinstance(paths, str) else list(paths)
-    every = {module: path for path, module in model.named_modules() if isinstance(module, Attentive)}
+    every: dict[nn.Module, str] = {
+        module: path for path, module in model.named_modules() if isinstance(module, Attentive)
+    }
     found = {m: path for m, path in every.items() if any(fnmatchcase(path, w) for w in wanted)}
     if not found:
         known = ", ".join(repr(path) for path in every.values()) or "none"
-        raise UnknownNameError(f"no attention at {', '.join(map(repr, wanted))}. The attentions of this model: {known}.")
+        raise UnknownNameError(
+            f"no attention at {', '.join(map(repr, wanted))}. The attentions of this model: {known}."
+        )
     return found
-

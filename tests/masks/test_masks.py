@@ -10,16 +10,23 @@ from regard.masks import Causal, Lengths, Window, as_mask, from_additive, from_h
 
 CPU = torch.device("cpu")
 MAKERS = {
-    "causal": lambda m, n, l, k: Causal(),
-    "lengths": lambda m, n, l, k: Lengths(l),
-    "window": lambda m, n, l, k: Window(k),
-    "causal & lengths": lambda m, n, l, k: Causal() & Lengths(l),
-    "window & causal & lengths": lambda m, n, l, k: Window(k) & Causal() & Lengths(l),
-    "given": lambda m, n, l, k: as_mask(torch.arange(m * n).reshape(1, m, n) % (k + 2) > 0),
-    "given & lengths": lambda m, n, l, k: as_mask(torch.arange(m * n).reshape(m, n) % (k + 2) > 0) & Lengths(l),
+    "causal": lambda m, n, size, k: Causal(),
+    "lengths": lambda m, n, size, k: Lengths(size),
+    "window": lambda m, n, size, k: Window(k),
+    "causal & lengths": lambda m, n, size, k: Causal() & Lengths(size),
+    "window & causal & lengths": lambda m, n, size, k: Window(k) & Causal() & Lengths(size),
+    "given": lambda m, n, size, k: as_mask(torch.arange(m * n).reshape(1, m, n) % (k + 2) > 0),
+    "given & lengths": lambda m, n, size, k: (
+        as_mask(torch.arange(m * n).reshape(m, n) % (k + 2) > 0) & Lengths(size)
+    ),
 }
 every_mask = pytest.mark.parametrize("kind", MAKERS)
-cases = st.tuples(st.integers(1, 6), st.integers(1, 6), st.lists(st.integers(0, 7), min_size=2, max_size=2), st.integers(0, 3))
+cases = st.tuples(
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.lists(st.integers(0, 7), min_size=2, max_size=2),
+    st.integers(0, 3),
+)
 
 
 def by_hand(kind, m, n, lengths, k):
@@ -53,8 +60,12 @@ def test_every_form_says_the_same(kind, case):
     middle = mask.rows(m // 2, m, m, n, 1, CPU).expand(2, m - m // 2, n)
     assert torch.equal(middle, want[:, m // 2 :])
     seen, sees = mask.seen(m, n, 1, CPU)
-    assert torch.equal(torch.ones(2, n, dtype=torch.bool) if seen is None else seen.expand(2, n), want.any(-2))
-    assert torch.equal(torch.ones(2, m, dtype=torch.bool) if sees is None else sees.expand(2, m), want.any(-1))
+    assert torch.equal(
+        torch.ones(2, n, dtype=torch.bool) if seen is None else seen.expand(2, n), want.any(-2)
+    )
+    assert torch.equal(
+        torch.ones(2, m, dtype=torch.bool) if sees is None else sees.expand(2, m), want.any(-1)
+    )
     ends = mask.interval(m, n, 1, CPU)
     assert (ends is None) == ("given" in kind)
     if ends is not None:
@@ -77,7 +88,11 @@ def test_lengths_belong_to_the_first_axes_of_the_batch():
 
 @pytest.mark.parametrize(
     ("mask", "hint"),
-    [(torch.ones(2, 2, dtype=torch.long), "mask.bool"), (torch.zeros(2, 2), "score term"), ("causal", "boolean tensor")],
+    [
+        (torch.ones(2, 2, dtype=torch.long), "mask.bool"),
+        (torch.zeros(2, 2), "score term"),
+        ("causal", "boolean tensor"),
+    ],
 )
 def test_what_is_no_mask_is_refused_with_a_hint(mask, hint):
     with pytest.raises((DtypeError, TypeError), match=hint):

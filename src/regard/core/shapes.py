@@ -33,10 +33,13 @@ def check_together(**tensors: Tensor) -> None:
     for name, other in others:
         if other.device != one.device:
             raise DeviceError(
-                f"{name} must be on {one.device} as {first} is; got {other.device}. Use {name}.to({first}.device)."
+                f"{name} must be on {one.device} as {first} is; got {other.device}. "
+                f"Use {name}.to({first}.device)."
             )
         if other.dtype != one.dtype:
-            raise DtypeError(f"{name} must be {one.dtype} as {first} is; got {other.dtype}. Use {name}.to({first}.dtype).")
+            raise DtypeError(
+                f"{name} must be {one.dtype} as {first} is; got {other.dtype}. Use {name}.to({first}.dtype)."
+            )
 
 
 def widened(tensor: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Who is looking at, or changing, the attentions of this thread of work.
 
-Context-local, never written into a module: threads, tasks and nested uses do not see each other. `regard.looking`
-sets it, attentions ask it.
+Context-local, never written into a module: threads, tasks and nested uses do not see each other.
+`regard.looking` sets it, attentions ask it.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +32,9 @@ class Watch:
 
 _watches: ContextVar[tuple[Watch, ...]] = ContextVar("regard_watches", default=())
 _lock = Lock()
-active = 0  # watches anywhere: while it is 0 nobody is asked, and a compiled attention is compiled anew when it is not
+active = (
+    0  # watches anywhere; while there is none nobody is asked, and what was compiled then is compiled anew
+)
 
 
 @contextmanager
@@ -51,7 +53,7 @@ def watching(watch: Watch) -> Iterator[None]:
 
 
 def change_for(owner: nn.Module | None) -> Change | None:
-    """What is done to the weights of this attention now, the outermost intervention first; None where nothing is."""
+    """What is done to the weights of this attention now, outermost intervention first; None if nothing."""
     return None if owner is None or not active else _change_for(owner)
 
 
@@ -61,7 +63,7 @@ def show(owner: nn.Module, attended: Any) -> None:
         _show(owner, attended)
 
 
-@torch.compiler.disable
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _change_for(owner: nn.Module) -> Change | None:
     changes = [w.change for w in _watches.get() if w.change is not None and owner in w.paths]
     if not changes:
@@ -75,7 +77,7 @@ def _change_for(owner: nn.Module) -> Change | None:
     return change
 
 
-@torch.compiler.disable
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _show(owner: nn.Module, attended: Any) -> None:
     for watch in _watches.get():
         if watch.see is not None and owner in watch.paths:

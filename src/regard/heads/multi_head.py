@@ -2,11 +2,11 @@
 
     z = W_o [z₁; …; z_h],    z_i = attend(W_q⁽ⁱ⁾x, W_k⁽ⁱ⁾y, W_v⁽ⁱ⁾y)
 
-The projections go from width to width and are then cut into heads. (The code in one lecture projects to a single
-head's width and cuts that: it fails unless the heads divide the length, and then mixes positions.)
+The projections go from width to width and are then cut into heads. (The code in one lecture projects to a
+single head's width and cuts that: it fails unless the heads divide the length, and then mixes positions.)
 
-Vaswani et al. (2017), arXiv:1706.03762, §3.2.2. Fewer key/value heads than query heads: Ainslie et al. (2023),
-"GQA", arXiv:2305.13245.
+Vaswani et al. (2017), arXiv:1706.03762, §3.2.2. Fewer key/value heads than query heads: Ainslie et al.
+(2023), "GQA", arXiv:2305.13245.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from regard.memories import KeyValue
 
 
 class MultiHead(Attentive):
-    """Attention with `heads` heads over inputs of this width; `key_value_heads` may be fewer, and are then shared."""
+    """Attention with `heads` heads over inputs of this width; `key_value_heads` may be fewer, and shared."""
 
     def __init__(
         self,
@@ -43,7 +43,9 @@ class MultiHead(Attentive):
         if width % heads:
             raise ValueError(f"heads must divide the width; got width={width}, heads={heads}.")
         if heads % shared:
-            raise ValueError(f"key_value_heads must divide heads; got heads={heads}, key_value_heads={shared}.")
+            raise ValueError(
+                f"key_value_heads must divide heads; got heads={heads}, key_value_heads={shared}."
+            )
         self.width, self.heads, self.key_value_heads = width, heads, shared
         self.dropout = check_rate("dropout", dropout)
         each = width // heads
@@ -71,9 +73,10 @@ class MultiHead(Attentive):
     ) -> Attended:
         """Attend with query (..., m, width) to keys (..., n, key_width) and values: context (..., m, width).
 
-        Keys default to the query (self-attention), values to the keys. The weights are (..., heads, m, n), and a
-        mask broadcasts to that: (m, n), (b, 1, m, n), (b, h, m, n). With a cache, keys and values are added to what
-        it holds (or, if it does not grow, taken from it once it has them) and n counts them all.
+        Keys default to the query (self-attention), values to the keys. The weights are (..., heads, m, n),
+        and a mask broadcasts to that: (m, n), (b, 1, m, n), (b, h, m, n). With a cache, keys and values are
+        added to what it holds (or, if it does not grow, taken from it once it has them) and n counts them
+        all.
         """
         keys = query if keys is None else keys
         values = keys if values is None else values
@@ -84,16 +87,22 @@ class MultiHead(Attentive):
         mask, sees = None if mask is None else as_mask(mask), None
         if mask is not None and cache is None:
             seen, sees = mask.seen(query.shape[-2], keys.shape[-2], query.dim() - 1, query.device)
-            query, keys, values = zeroed(query, _any(sees)), zeroed(keys, _any(seen)), zeroed(values, _any(seen))
+            query, keys, values = (
+                zeroed(query, _any(sees)),
+                zeroed(keys, _any(seen)),
+                zeroed(values, _any(seen)),
+            )
         q = self._split(self.W_q(query), self.heads)  # (..., heads, m, each)
         k, v = self._projected(keys, values, cache)  # (..., heads, n, each)
-        if mask is not None and cache is not None:  # what is hidden now may be seen later: clean what came out
+        if (
+            mask is not None and cache is not None
+        ):  # what is hidden now may be seen later: clean what came out
             seen, sees = mask.seen(q.shape[-2], k.shape[-2], q.dim() - 2, q.device)
             q, k, v = zeroed(q, sees), zeroed(k, seen), zeroed(v, seen)
         if place is None and across:
             lengths = None if mask is None else mask.lengths()
-            places = (torch.arange(size, device=q.device) for size in (q.shape[-2], k.shape[-2]))
-            place = Place(*places, lengths)
+            i, j = (torch.arange(size, device=q.device) for size in (q.shape[-2], k.shape[-2]))
+            place = Place(i, j, lengths)
         dropout = self.dropout if self.training else 0.0
         return run(q, k, v, self.score, self.map, mask, sees, place, dropout, self, self._joined)
 
@@ -114,7 +123,7 @@ class MultiHead(Attentive):
         return joined
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
-        return x.unflatten(-1, (heads, -1)).transpose(-3, -2)
+        return x.reshape(*x.shape[:-1], heads, -1).transpose(-3, -2)
 
     def extra_repr(self) -> str:
         name = "" if isinstance(self.map, nn.Module) else f", map={getattr(self.map, '__name__', self.map)}"

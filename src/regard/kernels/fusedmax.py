@@ -19,44 +19,58 @@ FEW = 24  # elements that are not worth another look for the support
 
 
 @compiled
+def floor(row: Any, top: float, strength: float) -> float:
+    """A number that is at most τ, relative to the top."""
+    total, number = 0.0, 0
+    for j in range(len(row)):
+        visible = row[j] > -np.inf
+        total += float(row[j]) - top if visible else 0.0
+        number += visible
+    whole = (total - 1) / number * (1 + 1e-9)  # Newton's step from S = all keys, and room for rounding
+    return max(whole, -1 - 2 * strength)  # some y is at least −2λ: the highest key alone costs two edges
+
+
+@compiled
 def gather(row: Any, top: float, cut: float, x: Any, place: Any) -> int:
     """Keep the visible keys down to top + cut, and the first of each stretch of lower ones; returns their number."""
     count = 0
     least = row.dtype.type(top + cut)
     apart = False  # whether the last visible key was a low one
     for j in range(len(row)):
-        score = row[j]
-        visible = score > -np.inf
-        low = visible and score < least
-        x[count] = max(float(score) - top, cut - 1)
+        visible = row[j] > -np.inf
+        low = visible & (row[j] < least)
+        x[count] = max(float(row[j]) - top, cut - 1)
         place[count] = j
-        count += visible and not (low and apart)
-        apart = low or (apart and not visible)
+        count += visible & ~(low & apart)
+        apart = low | (apart & ~visible)
     return count
 
 
 @compiled
-def shrink(x: Any, place: Any, n: int, strength: float, t: float, cost: Any) -> tuple[int, float]:
+def shrink(x: Any, place: Any, n: int, strength: float, t: float, cost: Any, inside: Any) -> tuple[int, float]:
     """Keep {y > t} of x[:n] and the first of each stretch outside it; returns their number and Newton's step."""
     c = 0.0  # what it costs more to have k in S than not, given the best choice of those before
     for k in range(n):
         c = min(max(c, -strength), strength) + (t - x[k])
         cost[k] = c
-    inside = cost[n - 1] < 0
-    total, size, edges = -1.0, 0, 0
-    for k in range(n - 1, -1, -1):
-        before = inside
-        inside = cost[k] < -strength or (inside and cost[k] <= strength) if k < n - 1 else inside
-        total += x[k] if inside else 0.0
-        size += inside
-        edges += inside != before
-        cost[k] = inside
+    within = c < 0
+    inside[n - 1] = within
+    total, size, edges = x[n - 1] if within else 0.0, int(within), 0
+    for k in range(n - 2, -1, -1):
+        after = within
+        within = (cost[k] < -strength) | (after & (cost[k] <= strength))
+        inside[k] = within
+        total += x[k] if within else 0.0
+        size += within
+        edges += within != after
     count, before = 0, True
+    outside = t - 2 * strength - 1  # low enough to stay there
     for k in range(n):
-        x[count], place[count] = x[k], place[k]
-        count += cost[k] > 0 or before
-        before = cost[k] > 0
-    return count, (total - strength * edges) / max(size, 1)
+        within = inside[k]
+        x[count], place[count] = x[k] if within else outside, place[k]
+        count += within | before
+        before = within
+    return count, (total - strength * edges - 1) / max(size, 1)
 
 
 @compiled
@@ -65,6 +79,7 @@ def forward(start: int, stop: int, scores: Any, weights: Any, starts: Any, stren
     n = scores.shape[1]
     x, height, corners = np.empty(n + 1), np.empty(n + 1), np.empty((4, n + 1))
     place, ends, side = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
+    inside = np.empty(n + 1, np.bool_)
     for r in range(start, stop):
         top = float(scores[r].max())
         weights[r] = 0
@@ -73,12 +88,12 @@ def forward(start: int, stop: int, scores: Any, weights: Any, starts: Any, stren
             weights[r] = np.nan
         if not -np.inf < top < np.inf:
             continue
-        tau = -1 - 2 * strength  # some y is at least −2λ: to have the highest key alone costs two edges
+        tau = floor(scores[r], top, strength)
         size = gather(scores[r], top, tau - 2 * strength, x, place)
         before = 2 * size
         while size > FEW and 4 * size < 3 * before:
             before = size
-            size, step = shrink(x, place, size, strength, tau, height)
+            size, step = shrink(x, place, size, strength, tau, height, inside)
             tau = max(tau, step)
         count = bends(x, size, strength, ends, side, corners)
         heights(x, strength, count, ends, side, height)
@@ -90,8 +105,9 @@ def forward(start: int, stop: int, scores: Any, weights: Any, starts: Any, stren
                     total += height[s] * (ends[s] - begin)
                     number += ends[s] - begin
                 begin = ends[s]
-            more = total > tau * number
-            tau = max(tau, total / max(number, 1))
+            step = total / max(number, 1)
+            more = step > tau
+            tau = max(tau, step)
         begin = 0
         for s in range(count):
             if height[s] > tau:
@@ -123,3 +139,5 @@ def backward(start: int, stop: int, weights: Any, starts: Any, gradient: Any, an
             for j in range(begin, end):
                 answer[r, place[j]] = mean / (end - begin) - total / size
             begin = end
+        if n and weights[r, 0] != weights[r, 0]:
+            answer[r] = np.nan

@@ -95,7 +95,9 @@ def row_operator(
     register_flop_formula(operator)(lambda shape, *_, **__: flops * prod(shape))
 
     def undifferentiated(scores: Tensor, *settings: float) -> Tensor:
-        return operator(scores, *settings) if scores.is_cpu else twin(scores, *settings)
+        if scores.is_cpu:
+            return operator(scores, *settings)  # type: ignore[no-any-return]
+        return twin(scores, *settings) if scores.numel() else scores.clone()
 
     class Compilable(Function):
         @staticmethod

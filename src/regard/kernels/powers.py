@@ -7,6 +7,7 @@ artanh(t)/t is a polynomial in t² and (2ᶠ − 1)/f one in f, with minimax coe
 2e-9 in float32, 1e-18 and 3e-18 in float64, before rounding.
 """
 
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,9 @@ EXP_8 = (
     1.0178199578403593e-7, 7.073783115558885e-9, 4.434770108833277e-10,
 )  # fmt: skip
 
+TAIL_8 = tuple(1 / factorial(k + 2) for k in range(14))
+TAIL_4 = tuple(f4(c) for c in TAIL_8[:7])
+
 # What `compiled` asks for, so that the loops around these stay free to fuse and reorder.
 in_kernels = {"fastmath": REORDER, "error_model": "numpy"}
 
@@ -46,6 +50,11 @@ def log2(f: float, w: float) -> float:
 
 def exp2(z: float) -> float:
     """2ᶻ for z ≤ 0, and 0 where that is below the smallest normal number. Compiled code only."""
+    raise NotImplementedError
+
+
+def exp_tail(z: float) -> float:
+    """(e^{−z} − 1 + z)/z² for −½ ≤ z ≤ 0 by its Taylor series Σ (−z)ᵏ/(k + 2)!. Compiled code only."""
     raise NotImplementedError
 
 
@@ -89,5 +98,19 @@ def _exp2(z: Any) -> Any:
         high = c[5] + f * (c[6] + f * (c[7] + f * (c[8] + f * (c[9] + f * c[10]))))
         m = 1.0 + f * (c[0] + f * (c[1] + f * (c[2] + f * (c[3] + f * (c[4] + f * high)))))
         return m * i8(i8(i4(whole) + 1023) << 52).view(f8)
+
+    return narrow if z == types.float32 else wide
+
+
+@overload(exp_tail, jit_options=in_kernels)
+def _exp_tail(z: Any) -> Any:
+    def narrow(z: Any) -> Any:
+        c = TAIL_4
+        return c[0] - z * (c[1] - z * (c[2] - z * (c[3] - z * (c[4] - z * (c[5] - z * c[6])))))
+
+    def wide(z: Any) -> Any:
+        c = TAIL_8
+        high = c[7] - z * (c[8] - z * (c[9] - z * (c[10] - z * (c[11] - z * (c[12] - z * c[13])))))
+        return c[0] - z * (c[1] - z * (c[2] - z * (c[3] - z * (c[4] - z * (c[5] - z * (c[6] - z * high))))))
 
     return narrow if z == types.float32 else wide

@@ -1,7 +1,7 @@
-"""What kernels over rows share: the largest score, and rows that have none.
+"""What kernels over rows share: how their parts are compiled, the largest score, rows that have none.
 
-The loops are written so that LLVM vectorises them: sums in functions that may be reordered (`compiled`), differences
-in functions that may not (`exactly`). Reordered, (θ − max) − τ would become θ − (max + τ), and τ would drown in a
+Loops are written so that LLVM vectorises them: sums in parts that may be reordered (`inlined`), differences
+in parts that may not (`exactly`). Reordered, (θ − max) − τ would become θ − (max + τ), and τ would drown in a
 maximum of 1e30.
 """
 
@@ -13,36 +13,44 @@ from numba.extending import intrinsic
 
 from regard.kernels.compiled import compiled
 
-BLOCK = 4096  # scores whose sum is taken in their own precision; sums of blocks are added in float64
+BLOCK = 128  # so many scores are summed in their own precision; the sums of blocks are added in float64
+ZERO = np.float32(0)  # takes the precision of what it meets
+
+
+def inlined(function: Any) -> Any:
+    """Compile a part of a kernel into its caller: a call costs as much as a pass over 64 scores."""
+    return compiled(function, forceinline=True)
 
 
 def exactly(function: Any) -> Any:
-    """Compile a function whose operations stay in the order in which they are written."""
-    return compiled(function, fastmath=False)
+    """Compile a part of a kernel whose operations stay in the order in which they are written."""
+    return compiled(function, forceinline=True, fastmath=False)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def maximum(typing: Any, a: Any, b: Any) -> Any:
-    """The larger of two floats, NaN if either is: the only maximum whose loop LLVM vectorises."""
+def _maximum(typing: Any, a: Any, b: Any) -> Any:
+    """The larger of two floats, NaN if either is: the one maximum whose loop LLVM vectorises."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = arguments[0].type
-        function = builder.module.declare_intrinsic("llvm.maximum", [kind], ir.FunctionType(kind, [kind, kind]))
-        return builder.call(function, arguments, fastmath=("nsz",))
+        llvm = builder.module.declare_intrinsic("llvm.maximum", [kind], ir.FunctionType(kind, [kind, kind]))
+        return builder.call(llvm, arguments, fastmath=("nsz",))
 
     return a(a, a), generate
 
 
-@compiled
+maximum: Any = intrinsic(_maximum)
+
+
+@inlined
 def largest(row: Any) -> Any:
     """The maximum of a row that is not empty, NaN if one of its scores is."""
     top = row[0]
-    for j in range(1, len(row)):
+    for j in range(len(row)):
         top = maximum(top, row[j])
     return top
 
 
-@compiled
+@inlined
 def fill_without(top: Any, out: Any) -> None:
-    """The weights of a row without a largest finite score: 0 where all is −inf, NaN where +inf or NaN occurs."""
+    """The weights of a row whose maximum is not finite: 0 if all is −inf, NaN if +inf or NaN occurs."""
     out[:] = 0.0 if top == -np.inf else np.nan

@@ -1,11 +1,12 @@
-"""Sparsemax without sorting: Newton's method on the threshold.
+"""Sparsemax without sorting: Newton's method for the threshold.
 
-f(τ) = Σⱼ [θⱼ − τ]₊ − 1 is convex, decreasing and made of straight pieces, so steps from τ = max θ − 1, where f ≥ 0,
-go up, never past the root, and end when the support {θⱼ > τ} does not change any more:
+f(τ) = Σⱼ [θⱼ − τ]₊ − 1 is convex, decreasing and made of straight pieces. A step
 
-    τ ← τ + f(τ) / |{θⱼ > τ}|
+    τ ← τ + f(τ) / |{j : θⱼ > τ}|
 
-the algorithm of Michelot (1986). Every step is one pass over the row that LLVM vectorises.
+never passes the root from below, and is the last one when the support {j : θⱼ > τ} stays as it was. Seen from
+sets instead of τ this is the projection of Michelot (1986). A step is one vectorised pass over the row;
+2 to 10 are usual. τ is counted from the maximum, so that it lies in [−1, −1/n].
 """
 
 from typing import Any
@@ -13,36 +14,58 @@ from typing import Any
 import numpy as np
 
 from regard.kernels.compiled import compiled
-from regard.kernels.rows import BLOCK, exactly, fill_without, largest
-
-ZERO = np.float32(0)  # takes the precision of what it meets
+from regard.kernels.rows import BLOCK, ZERO, exactly, fill_without, inlined, largest
 
 
 @exactly
 def excess(score: Any, top: Any, tau: Any) -> Any:
-    """[θ − max − τ]₊."""
+    """u = [θ − max − τ]₊."""
     u = (score - top) - tau
     return u if u > 0 else ZERO
 
 
-@compiled
-def sums(row: Any, top: Any, tau: Any) -> tuple[float, float]:
-    """Σ [θ − max − τ]₊ and the size of the support."""
-    total = size = 0.0
-    for start in range(0, len(row), BLOCK):
-        s = k = ZERO
-        for score in row[start : start + BLOCK]:
-            u = excess(score, top, tau)
-            s += u
-            k += np.float32(u > 0)
-        total += s
-        size += k
+@inlined
+def block_sums(row: Any, top: Any, tau: Any) -> Any:
+    """Σ u and the size of the support, in the precision of the row."""
+    total = size = ZERO
+    for j in range(len(row)):
+        u = excess(row[j], top, tau)
+        total += u
+        size += row.dtype.type(u > 0)
     return total, size
+
+
+@inlined
+def sums(row: Any, top: Any, tau: Any) -> Any:
+    """Σ u and the size of the support."""
+    total = size = 0.0
+    if len(row) <= BLOCK:
+        total, size = block_sums(row, top, tau)
+    else:
+        for start in range(0, len(row), BLOCK):
+            s, k = block_sums(row[start : start + BLOCK], top, tau)
+            total += s
+            size += k
+    return total, size
+
+
+@inlined
+def threshold(row: Any, top: Any) -> float:
+    """τ, counted from the maximum."""
+    tau, support = -0.6, 0.0  # the middle saves a step or two for scores of usual spread
+    for _ in range(64):
+        high = row.dtype.type(min(tau, -1 / len(row)))
+        total, size = sums(row, top, high)
+        tau = high + (total - 1) / size
+        if size == support or abs(total - 1) <= 4 * np.finfo(row.dtype).eps:
+            break
+        support = size
+    return tau
 
 
 @exactly
 def write(row: Any, top: Any, tau: float, out: Any) -> None:
-    """p = [θ − max − τ]₊, with τ in more digits than the scores have."""
+    """p = u, with τ in twice the digits of the scores, so that many small weights still sum to 1."""
     high = row.dtype.type(tau)
     low = row.dtype.type(tau - high)
     for j in range(len(row)):
@@ -51,22 +74,8 @@ def write(row: Any, top: Any, tau: float, out: Any) -> None:
 
 
 @compiled
-def threshold(row: Any, top: Any) -> float:
-    """τ − max of a row with a finite maximum."""
-    high = row.dtype.type(-1)
-    before = 0.0
-    while True:
-        total, size = sums(row, top, high)
-        tau = high + (total - 1) / size
-        if size == before or total <= 1:
-            return tau
-        high = row.dtype.type(tau)
-        before = size
-
-
-@compiled
 def forward(start: int, stop: int, scores: Any, weights: Any) -> None:
-    """Weights of rows start … stop."""
+    """Weights of the rows start … stop."""
     for i in range(start, stop):
         row, out = scores[i], weights[i]
         top = largest(row)
@@ -78,13 +87,18 @@ def forward(start: int, stop: int, scores: Any, weights: Any) -> None:
 
 @compiled
 def backward(start: int, stop: int, weights: Any, gradient: Any, answer: Any) -> None:
-    """g minus its mean over the support, on the support."""
+    """On the support, g minus its mean there; elsewhere 0."""
     for i in range(start, stop):
         p, g, out = weights[i], gradient[i], answer[i]
+        if np.isnan(p[0]):
+            out[:] = np.nan
+            continue
         total = size = ZERO
         for j in range(len(p)):
-            total += g[j] if p[j] > 0 else ZERO
-            size += np.float32(p[j] > 0)
-        mean = total / max(size, 1)
+            inside, gj = p[j] > 0, g[j]
+            total += gj if inside else ZERO
+            size += p.dtype.type(inside)
+        mean = total / max(size, p.dtype.type(1))
         for j in range(len(p)):
-            out[j] = g[j] - mean if p[j] > 0 else ZERO
+            difference = g[j] - mean
+            out[j] = difference if p[j] > 0 else ZERO

@@ -10,3 +10,10 @@ for _file, _names in {"softmax": ["softmax"], "argmax": ["argmax"], "sigmoid": [
             globals()[_n] = getattr(_m, _n)
     except (ModuleNotFoundError, AttributeError):
         pass
+import torch as _t
+def _stand(name, f, **facts):
+    if name not in MAPS:
+        f.__name__ = name
+        globals()[name] = register(**facts)(f)
+_stand("softmax", lambda s: _t.where((s.amax(-1, keepdim=True) == -_t.inf) if s.shape[-1] else False, _t.zeros((),dtype=s.dtype), s.masked_fill((s.amax(-1, keepdim=True) == -_t.inf) if s.shape[-1] else _t.tensor(False),0).float().softmax(-1).to(s.dtype) if s.dtype in (_t.float16,_t.bfloat16) else s.masked_fill((s.amax(-1, keepdim=True) == -_t.inf) if s.shape[-1] else _t.tensor(False),0).softmax(-1)))
+_stand("sigmoid", lambda s: s.float().sigmoid().to(s.dtype) if s.dtype != _t.float64 else s.sigmoid(), simplex=False)

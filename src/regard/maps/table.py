@@ -47,7 +47,7 @@ def register(**facts: Any) -> Callable[[F], F]:
 
 
 def facts_of(map: Callable[..., Tensor]) -> Map | None:
-    """The entry of a map: of a function, a partial of it, an entry, or a module that names its own. Else None."""
+    """The entry of a map: of a function, a partial of it, a module that names its own. None of a stranger."""
     while isinstance(map, partial):
         map = map.func
     found = map if isinstance(map, Map) else getattr(map, "facts", None)

@@ -1,7 +1,7 @@
 """The opposite conventions, by name.
 
-regard and `scaled_dot_product_attention`: True = may be looked at. `nn.MultiheadAttention` and `nn.Transformer`:
-True = hidden, and a float mask is added to the scores.
+regard and `scaled_dot_product_attention`: True = may be looked at. `nn.MultiheadAttention` and
+`nn.Transformer`: True = hidden, and a float mask is added to the scores.
 """
 
 import torch

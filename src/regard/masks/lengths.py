@@ -8,7 +8,7 @@ from regard.masks.mask import Mask
 
 
 class Lengths(Mask):
-    """Every query sees keys j < l. Lengths (b,) belong to the first axis of the batch, (b, c) to the first two, …"""
+    """Every query sees keys j < l. Lengths (b,) belong to the first axis of the batch, (b, c) to two."""
 
     def __init__(self, lengths: Tensor):
         if lengths.is_floating_point() or lengths.dtype == torch.bool or lengths.is_complex():
@@ -18,7 +18,8 @@ class Lengths(Mask):
     def interval(self, m: int, n: int, axes: int, device: torch.device) -> tuple[Tensor, Tensor]:
         if self.l.dim() > axes:
             raise ShapeError(
-                f"lengths {tuple(self.l.shape)} have {self.l.dim()} axes, but there are only {axes} before (m, n)."
+                f"lengths {tuple(self.l.shape)} have {self.l.dim()} axes, "
+                f"but there are only {axes} before (m, n)."
             )
         hi = self.l.to(device).clamp(0, n).reshape(*self.l.shape, *[1] * (axes - self.l.dim()), 1)
         return torch.zeros(1, dtype=hi.dtype, device=device), hi

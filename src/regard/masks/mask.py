@@ -1,7 +1,7 @@
 """What a mask is: which keys each query may look at, without m × n memory.
 
-True = may be looked at. Masks are asked for a few rows at a time, or, where every row sees one stretch of keys,
-for its two ends.
+True = may be looked at. Masks are asked for a few rows at a time, or, where every row sees one stretch of
+keys, for its two ends.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class Mask:
         return (j >= lo) & (j < hi)
 
     def interval(self, m: int, n: int, axes: int, device: torch.device) -> tuple[Tensor, Tensor] | None:
-        """(lo, hi), each (..., m or 1): query i sees lo[i] ≤ j < hi[i]. None where that is not all there is to it."""
+        """(lo, hi), each (..., m or 1): query i sees lo[i] ≤ j < hi[i]. None where that cannot say it."""
         return None
 
     def seen(self, m: int, n: int, axes: int, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
@@ -35,7 +35,7 @@ class Mask:
         """
         ends = self.interval(m, n, axes, device)
         if ends is not None:
-            lo, hi = torch.broadcast_tensors(*ends)
+            lo, hi = ends
             sees = hi > lo  # (..., m or 1)
             first = torch.where(sees, lo, n).amin(-1, keepdim=True)  # stretches move by at most one: no gaps
             last = torch.where(sees, hi, 0).amax(-1, keepdim=True)
@@ -69,7 +69,9 @@ class And(Mask):
         self.one, self.other = one, other
 
     def rows(self, start: int, stop: int, m: int, n: int, axes: int, device: torch.device) -> Tensor:
-        return self.one.rows(start, stop, m, n, axes, device) & self.other.rows(start, stop, m, n, axes, device)
+        return self.one.rows(start, stop, m, n, axes, device) & self.other.rows(
+            start, stop, m, n, axes, device
+        )
 
     def interval(self, m: int, n: int, axes: int, device: torch.device) -> tuple[Tensor, Tensor] | None:
         one, other = self.one.interval(m, n, axes, device), self.other.interval(m, n, axes, device)
@@ -122,7 +124,8 @@ def as_mask(mask: Mask | Tensor) -> Mask:
     if isinstance(mask, Tensor):
         return Given(mask)
     raise TypeError(
-        f"mask must be a boolean tensor or Causal(), Lengths(l), Window(k) joined by &; got {type(mask).__name__}."
+        "mask must be a boolean tensor or Causal(), Lengths(l), Window(k) joined by &; "
+        f"got {type(mask).__name__}."
     )
 
 

@@ -1,9 +1,10 @@
 """Position bias: where in the sentence the query and the key stand.
 
-    f = [log(1 + i), log(1 + j), log(1 + n)]          i of the query, j of the key (0 if before the start), n keys
+    f = [log(1 + i), log(1 + j), log(1 + n)]          query i, key j, n keys
 
-The features say what a diagonal needs, i/m ≈ j/n, but for m, which a decoder does not know. Inside the tanh of the
-additive score they are the paper's position bias; added to any other score, a learned vector reads them.
+The features say what a diagonal needs, i/m ≈ j/n, but for m, which a decoder does not know. Inside the tanh
+of the additive score they are the paper's position bias; added to any other score, a learned vector reads
+them.
 
 Cohn et al. (2016), "Incorporating Structural Alignment Biases", arXiv:1601.01085, §4.1.
 """
@@ -25,12 +26,14 @@ class Order(nn.Module):
 
     def features(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
         """(..., m, n, 3)."""
-        i, j = torch.broadcast_tensors(place.queries.unsqueeze(-1), place.keys.unsqueeze(-2))  # (..., m, n)
+        i, j = place.queries.unsqueeze(-1), place.keys.unsqueeze(-2)  # (..., m, 1), (..., 1, n)
         if place.lengths is None:
-            n = torch.full_like(j, keys.shape[-2])
+            n = torch.full_like(j[..., :1], keys.shape[-2])
         else:
             n = place.lengths.reshape(*place.lengths.shape, *[1] * (query.dim() - place.lengths.dim()))
-        return torch.stack(torch.broadcast_tensors(*(x.clamp(min=0).to(query.dtype).log1p() for x in (i, j, n))), -1)
+        return torch.stack(
+            torch.broadcast_tensors(*(x.clamp(min=0).to(query.dtype).log1p() for x in (i, j, n))), -1
+        )
 
     def forward(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
         """(..., m, n)."""

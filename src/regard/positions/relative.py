@@ -2,8 +2,8 @@
 
     θᵢⱼ += qᵢᵀ a_{clip(j−i, ±r)} / √d
 
-Shaw, Uszkoreit & Vaswani (2018), "Self-Attention with Relative Position Representations", arXiv:1803.02155, Eq. 4,
-5 (the vectors aᴷ; the optional aⱽ, added to the values, is left out).
+Shaw, Uszkoreit & Vaswani (2018), "Self-Attention with Relative Position Representations", arXiv:1803.02155,
+Eq. 4, 5 (the vectors aᴷ; the optional aⱽ, added to the values, is left out).
 """
 
 import torch
@@ -29,6 +29,6 @@ class Relative(nn.Module):
     def forward(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
         """(..., m, n) for query (..., m, d_q)."""
         check("query", query, "... m d_q", d_q=self.d_q)
-        each = query @ self.a.to(query.dtype).mT * self.d_q**-0.5  # (..., m, 2 reach + 1)
+        each: Tensor = query @ self.a.to(query.dtype).mT * self.d_q**-0.5  # (..., m, 2 reach + 1)
         index = offsets(place, self.reach)
         return each.gather(-1, index.expand(*each.shape[:-1], index.shape[-1]))

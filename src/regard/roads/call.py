@@ -39,7 +39,8 @@ class Call:
     @property
     def batch(self) -> torch.Size:
         """The axes before (m, n) that query and keys have together."""
-        return torch.broadcast_shapes(self.query.shape[:-2], self.keys.shape[:-2], self.values.shape[:-2])
+        shapes = self.query.shape[:-2], self.keys.shape[:-2], self.values.shape[:-2]
+        return torch.Size(torch.broadcast_shapes(*shapes))
 
     @property
     def facts(self) -> Map | None:
@@ -92,7 +93,7 @@ class Call:
 
 
 def masked(map: Callable[..., Tensor], scores: Tensor, visible: Tensor | None) -> Tensor:
-    """The map of the visible scores (..., m, n); hidden keys and empty rows get weight 0 and pass no gradient."""
+    """The map of the visible scores (..., m, n); hidden keys and empty rows get weight 0 and no gradient."""
     if visible is None:
         return map(scores)
     filled = scores.masked_fill(~visible, float("-inf"))
@@ -100,4 +101,3 @@ def masked(map: Callable[..., Tensor], scores: Tensor, visible: Tensor | None) -
         return map(filled)  # ours: −inf is weight 0, a row of nothing else is zeros
     some = visible.any(-1, keepdim=True)
     return map(filled.masked_fill(~some, 0.0)).masked_fill(~visible, 0.0)
-

@@ -52,7 +52,9 @@ def sparse_road(call: Call) -> Tensor | None:
     query, keys = call.score.factors(widened(call.query), widened(call.keys))
     values = widened(call.values)
     batch, m, n = call.batch, call.m, call.n
-    query, keys, values = (t.expand(*batch, *t.shape[-2:]).reshape(-1, *t.shape[-2:]) for t in (query, keys, values))
+    query, keys, values = (
+        t.expand(*batch, *t.shape[-2:]).reshape(-1, *t.shape[-2:]) for t in (query, keys, values)
+    )
     lo = hi = visible = None
     if call.mask is not None:
         ends = call.mask.interval(m, n, len(batch), query.device)

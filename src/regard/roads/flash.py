@@ -1,7 +1,7 @@
 """The flash road: softmax of a dot product through torch's own `scaled_dot_product_attention`.
 
-Its kernels keep no m × n numbers. The CPU one has no second derivative, so the gradient is taken inside a Function:
-asked for with `create_graph`, it is that of the plain steps.
+Its kernels keep no m × n numbers. The CPU one has no second derivative, so the gradient is taken inside a
+Function: asked for with `create_graph`, it is that of the plain steps.
 """
 
 from typing import Any
@@ -35,7 +35,7 @@ def flash(call: Call) -> Tensor:
     if torch.compiler.is_compiling() or not call.tracked:
         context = _sdpa(query, keys, values, visible, causal)
     else:
-        context = _Flash.apply(query, keys, values, visible, causal)
+        context = _Flash.apply(query, keys, values, visible, causal)  # type: ignore[no-untyped-call]
     return context if call.sees is None else torch.where(call.sees.unsqueeze(-1), context, 0)
 
 
@@ -63,7 +63,7 @@ class _Flash(torch.autograd.Function):
     ) -> Tensor:
         with torch.enable_grad():
             inputs = [t.detach().requires_grad_(t.requires_grad) for t in (query, keys, values)]
-            context = _sdpa(*inputs, visible, causal)
+            context = _sdpa(inputs[0], inputs[1], inputs[2], visible, causal)
         ctx.graph, ctx.visible, ctx.causal = (context, inputs), visible, causal
         ctx.save_for_backward(query, keys, values)
         return context.detach()
@@ -72,8 +72,8 @@ class _Flash(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         needed = ctx.needs_input_grad[:3]
         if torch.is_grad_enabled():
-            inputs, visible = ctx.saved_tensors, ctx.visible
-            context = _steps(*inputs, visible, ctx.causal)
+            inputs = ctx.saved_tensors
+            context = _steps(inputs[0], inputs[1], inputs[2], ctx.visible, ctx.causal)
             again = True
         else:
             context, inputs = ctx.graph

@@ -1,6 +1,6 @@
-"""The plain road: the three steps as they are written. It is the definition; every other road is tested against it.
+"""The plain road: the three steps as they are written, the definition every other road is tested against.
 
-    θ = score(q, K)        p = map(θ)        z = p V
+θ = score(q, K)        p = map(θ)        z = p V
 """
 
 import torch
@@ -20,7 +20,9 @@ def plain(call: Call) -> tuple[Tensor, Tensor]:
         changed = call.change(weights)
         if not isinstance(changed, Tensor) or changed.shape != weights.shape:
             came = tuple(changed.shape) if isinstance(changed, Tensor) else type(changed).__name__
-            raise ShapeError(f"an intervention must return weights of shape {tuple(weights.shape)}; got {came}.")
+            raise ShapeError(
+                f"an intervention must return weights of shape {tuple(weights.shape)}; got {came}."
+            )
         weights = changed.to(weights.dtype)
     spent = F.dropout(weights, call.dropout) if call.dropout else weights
     return torch.matmul(spent, widened(call.values)), weights

@@ -2,8 +2,9 @@
 
     θⱼ = vᵀ tanh(W₁kⱼ + W₂q + Σ_t W_t f_t)
 
-f_t are the features of the terms, if any: position, Markov and fertility biases go inside the tanh (Cohn et al. 2016,
-arXiv:1601.01085, §4). One lecture prints the score without vᵀ, which leaves a vector where a number is needed.
+f_t are the features of the terms, if any: position, Markov and fertility biases go inside the tanh (Cohn et
+al. 2016, arXiv:1601.01085, §4). One lecture prints the score without vᵀ, which leaves a vector where a number
+is needed.
 
 Bahdanau, Cho & Bengio (2015), arXiv:1409.0473, §A.1.2 (there: e_ij = vᵀ tanh(W s_{i−1} + U h_j)).
 """

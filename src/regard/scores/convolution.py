@@ -2,8 +2,9 @@
 
     θⱼ = vᵀ tanh(Σ_o W_o k_{j+o} + W₂q)          o = −r … r
 
-The lectures only name CNN(q, K); this form is ours: the additive score with a window of keys in place of one. A key
-that the query may not look at counts as 0, like the keys beyond both ends, so nothing hidden leaks through a window.
+The lectures only name CNN(q, K); this form is ours: the additive score with a window of keys in place of one.
+A key that the query may not look at counts as 0, like the keys beyond both ends, so nothing hidden leaks
+through a window.
 """
 
 import torch
@@ -38,7 +39,9 @@ class Convolution(Score):
         visible = None if place is None else place.visible  # (..., m or 1, n)
         each = [linear(keys, W) for W in self.W]  # type: ignore[arg-type]  # (..., n, d) per offset
         if visible is None:
-            around = torch.stack([shifted(k, o - self.reach) for o, k in enumerate(each)]).sum(0)  # (..., n, d)
+            around = torch.stack([shifted(k, o - self.reach) for o, k in enumerate(each)]).sum(
+                0
+            )  # (..., n, d)
             hidden = pairs(linear(query, self.W2), around)
         else:
             hidden = linear(query, self.W2).unsqueeze(-2)  # (..., m, 1, d)

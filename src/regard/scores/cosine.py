@@ -2,8 +2,8 @@
 
     θⱼ = kⱼᵀq / (‖kⱼ‖ ‖q‖ T)
 
-A vector of length 0 has similarity 0 to everything. One lecture names cosine and then prints the dot product: they
-are two scores (the dot product grows with the length of a key, the cosine does not).
+A vector of length 0 has similarity 0 to everything. One lecture names cosine and then prints the dot product:
+they are two scores (the dot product grows with the length of a key, the cosine does not).
 
 Graves, Wayne & Danihelka (2014), "Neural Turing Machines", arXiv:1410.5401, §3.3.1 (there β = 1/T).
 """
@@ -26,12 +26,8 @@ class Cosine(Factored):
         super().__init__()
         if not temperature > 0:
             raise ValueError(f"temperature must be positive; got {temperature}.")
-        log = torch.tensor(math.log(temperature))
-        self.log_temperature: Tensor
-        if learn:
-            self.log_temperature = nn.Parameter(log)
-        else:
-            self.register_buffer("log_temperature", log)
+        self.temperature = temperature
+        self.log_temperature = nn.Parameter(torch.tensor(math.log(temperature))) if learn else None
 
     @classmethod
     def of(cls, d_q: int, d_k: int) -> Self:
@@ -39,6 +35,8 @@ class Cosine(Factored):
 
     def factors(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
         check_same_width("cosine", query, keys)
+        if self.log_temperature is None:
+            return direction(query) / self.temperature, direction(keys)
         return direction(query) * (-self.log_temperature.to(query.dtype)).exp(), direction(keys)
 
 

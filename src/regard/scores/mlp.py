@@ -6,6 +6,7 @@ With one hidden layer and no bias it is the additive score. Terms go inside the 
 """
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -33,12 +34,14 @@ class MLP(Score):
         super().__init__()
         widths = (d_k, d_k) if widths is None else tuple(widths)
         if not widths:
-            raise ValueError("widths must name at least one hidden layer; got none. For no hidden layer use bilinear.")
+            raise ValueError(
+                "widths must name at least one hidden layer; got none. For no hidden layer use bilinear."
+            )
         self.d_q, self.d_k, self.activation = d_q, d_k, activation
         self.W1 = nn.Linear(d_k, widths[0])
         self.W2 = nn.Linear(d_q, widths[0], bias=False)
         self.inside = Inside(list(terms), widths[0]) if terms else None
-        self.deeper = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False))
+        self.deeper = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.v = nn.Linear(widths[-1], 1, bias=False)
         self.per_pair = 2 * sum(widths)
 

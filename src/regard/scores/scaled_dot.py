@@ -2,7 +2,8 @@
 
     θⱼ = kⱼᵀq / √d_k
 
-For q, k ~ N(0, I) the dot product has standard deviation √d_k; without the scale softmax saturates as d_k grows.
+For q, k ~ N(0, I) the dot product has standard deviation √d_k; without the scale softmax saturates as d_k
+grows.
 
 Vaswani et al. (2017), arXiv:1706.03762, §3.2.1.
 """

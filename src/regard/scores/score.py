@@ -1,8 +1,8 @@
 """What a score is: θ = score(q, K), and how terms are added to it.
 
-A score is called with query and keys and returns θ: no mask, no map, no state between calls. A term is called with
-query, keys and their `Place`, and returns something that broadcasts to θ. Any callable can be either; `Score` gives
-the built-in ones `+`, and tells the roads what they may do with it.
+A score is called with query and keys and returns θ: no mask, no map, no state between calls. A term is called
+with query, keys and their `Place`, and returns something that broadcasts to θ. Any callable can be either;
+`Score` gives the built-in ones `+`, and tells the roads what they may do with it.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,12 @@ class Score(nn.Module):
     """A score of query (..., m, d_q) against keys (..., n, d_k): θ (..., m, n)."""
 
     uses_place: ClassVar[bool] = False  # forward takes a Place as its third argument
-    looks_around: ClassVar[bool] = False  # the score of a key depends on other keys: it needs to know the mask
-    per_pair: int = 1  # numbers held for each pair of query and key while scoring: roads size their blocks by it
+    looks_around: ClassVar[bool] = (
+        False  # the score of a key depends on other keys: it needs to know the mask
+    )
+    per_pair: int = (
+        1  # numbers held for each pair of query and key while scoring: roads size their blocks by it
+    )
 
     @classmethod
     def of(cls, d_q: int, d_k: int) -> Self:
@@ -84,7 +88,9 @@ def score_at(score: Callable[..., Tensor], query: Tensor, keys: Tensor, place: P
         theta = score(query, keys)
         want = (query.shape[-2], keys.shape[-2])
         if theta.dim() < 2 or tuple(theta.shape[-2:]) != want:
-            raise ShapeError(f"score must return (..., m, n) with m={want[0]}, n={want[1]}; got {tuple(theta.shape)}.")
+            raise ShapeError(
+                f"score must return (..., m, n) with m={want[0]}, n={want[1]}; got {tuple(theta.shape)}."
+            )
         return widened(theta)
     query, keys = widened(query), widened(keys)
     return score(query, keys, place) if score.uses_place else score(query, keys)
@@ -101,19 +107,21 @@ class FeatureTerm(Protocol):
 
 
 def linear(x: Tensor, layer: nn.Linear) -> Tensor:
-    """A layer applied in the dtype of its input: half-precision parameters are widened, never the result rounded."""
+    """A layer applied in the dtype of its input: half-precision parameters are widened for it."""
     return F.linear(x, layer.weight.to(x.dtype), None if layer.bias is None else layer.bias.to(x.dtype))
 
 
 class Inside(nn.Module):
-    """Terms inside a nonlinearity: Σ W_t features_t, each (..., m, n, d) by a matrix of its own (Cohn et al. 2016)."""
+    """Terms inside a nonlinearity: Σ W_t features_t, a matrix for each (Cohn et al. 2016)."""
 
     def __init__(self, terms: "list[Any]", d: int):
         super().__init__()
         self.terms = terms
         for term in terms:
             if not hasattr(term, "features") or not hasattr(term, "width"):
-                raise TypeError(f"{term} has no features, so it cannot go inside the nonlinearity; use score + term.")
+                raise TypeError(
+                    f"{term} has no features, so it cannot go inside the nonlinearity; use score + term."
+                )
         self.modules_among_terms = nn.ModuleList(t for t in terms if isinstance(t, nn.Module))
         self.W = nn.ModuleList(nn.Linear(term.width, d, bias=False) for term in terms)
 
@@ -136,7 +144,8 @@ def check_same_width(name: str, query: Tensor, keys: Tensor) -> None:
     """Require d_q = d_k, for scores that compare coordinate by coordinate."""
     if query.shape[-1] != keys.shape[-1]:
         raise ShapeError(
-            f"{name} compares coordinates, so d_q must equal d_k; got d_q={query.shape[-1]}, d_k={keys.shape[-1]}. "
+            f"{name} compares coordinates, so d_q must equal d_k; "
+            f"got d_q={query.shape[-1]}, d_k={keys.shape[-1]}. "
             "For different widths use bilinear or additive."
         )
 
@@ -144,5 +153,3 @@ def check_same_width(name: str, query: Tensor, keys: Tensor) -> None:
 def pairs(query: Tensor, keys: Tensor) -> Tensor:
     """Every query beside every key, added: (..., m, d) and (..., n, d) to (..., m, n, d)."""
     return query.unsqueeze(-2) + keys.unsqueeze(-3)
-
-

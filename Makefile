@@ -1,0 +1,81 @@
+# make demo     the maps on a vector and on a small attention, in the terminal and as pictures in out/
+# make test     lint, types and tests
+# make test-all the same with the long experiments
+# make check    make test, and the documentation
+# make bench    measure, then write the numbers into docs/benchmarks.md and README.md
+# make docs     the documentation, in docs/_build/html
+# make tables   write the generated tables of README.md and docs/ again
+# make images   draw the pictures of README.md and docs/ again
+#
+# Each makes .venv if it is missing. PIP_ARGS is passed on to pip: PIP_ARGS="--index-url …" chooses an index.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PIP_ARGS ?=
+WORKERS ?= auto
+
+BIN := .venv/bin
+PIP = $(BIN)/python -m pip install --disable-pip-version-check -q $(PIP_ARGS) -c constraints.txt
+export NUMBA_CACHE_DIR := $(CURDIR)/.venv/numba-cache
+
+.PHONY: demo test test-all lint warm check bench docs tables images browser clean
+
+demo: .venv/installed
+	$(BIN)/regard demo
+
+test: lint warm
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --maxprocesses 4
+
+test-all: lint warm
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --maxprocesses 4 -m ''
+
+lint: .venv/installed
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+# The workers share one cache of compiled kernels: filled by one process, not by all of them at once.
+warm: .venv/installed
+	$(BIN)/python tests/warm.py
+
+check: test docs
+
+bench: .venv/installed
+	$(BIN)/regard bench maps --json > .venv/maps.json
+	$(BIN)/regard bench attention --json > .venv/attention.json
+	mv .venv/maps.json .venv/attention.json docs/benchmarks/
+	$(BIN)/python docs/generate.py
+
+docs: .venv/installed-docs
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+tables: .venv/installed
+	$(BIN)/python docs/generate.py
+
+images: .venv/installed
+	cd docs/images && for name in maps_on_the_simplex swap_the_map; do \
+	  ../../$(BIN)/python ../../examples/plot_$$name.py || exit 1; done
+
+# For tests that look at pages; there are none yet, so nothing calls it.
+browser:
+	@if command -v chromium >/dev/null; then echo "browser: $$(command -v chromium)"; \
+	elif command -v apt-get >/dev/null; then apt-get install -y --no-install-recommends chromium \
+	  || echo "browser: chromium could not be installed; TESTS IN A BROWSER WILL BE SKIPPED"; \
+	else echo "browser: no chromium and no apt-get; TESTS IN A BROWSER WILL BE SKIPPED"; fi
+
+clean:
+	rm -rf .venv out docs/_build
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed; none was found."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "make: Python 3.11 or newer is needed; $(PYTHON) is older. Use make PYTHON=…"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/installed: pyproject.toml constraints.txt | .venv/bin/python
+	$(PIP) -e '.[dev]'
+	@touch $@
+
+.venv/installed-docs: .venv/installed
+	$(PIP) -e '.[dev,docs]'
+	@touch $@

@@ -1,0 +1,87 @@
+"""Write the generated parts of README.md and docs/benchmarks.md again: tables of scores, maps and benchmarks.
+
+What stands between `<!-- NAME -->` and `<!-- /NAME -->` is written here, from SCORES, MAPS and the results
+that `make bench` leaves in docs/benchmarks/. A test fails when it is stale. Run it with `make tables`.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from regard.bench.report import details, markdown, summary
+from regard.maps import MAPS
+from regard.scores import SCORES
+
+ROOT = Path(__file__).parents[1]
+FILES = [ROOT / "README.md", ROOT / "docs" / "benchmarks.md"]
+RESULTS = ["maps", "attention"]
+NOTHING = "Not measured yet: `make bench` writes it."
+
+
+def rewritten(text: str) -> str:
+    """The text with its generated parts as they should be."""
+    for name, part in parts().items():
+        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        text = pattern.sub(lambda found, part=part: f"{found[1]}\n{part}\n\n{found[2]}", text)
+    return text
+
+
+def parts() -> dict[str, str]:
+    """Every generated part by name."""
+    found = {name: results(name) for name in RESULTS}
+    rows = [row for name in RESULTS for row in found[name]]
+    return {
+        "scores": scores(),
+        "maps": maps(),
+        "claims": summary(rows) if rows else NOTHING,
+        "machine": machine(rows),
+        **{f"{name}-results": details(found[name]) if found[name] else NOTHING for name in RESULTS},
+    }
+
+
+def results(name: str) -> list[dict[str, Any]]:
+    """The results of the last `make bench`, if there was one."""
+    file = ROOT / "docs" / "benchmarks" / f"{name}.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
+
+
+def machine(rows: list[dict[str, Any]]) -> str:
+    """With what the results were measured."""
+    if not rows:
+        return NOTHING
+    row, commands = rows[0], dict.fromkeys(row["command"] for row in rows)
+    return (
+        f"{' and '.join(f'`{command}`' for command in commands)}, {row['date']}: {row['processor']}, "
+        f"{row['cores']} cores, {row['threads']} threads, float32; Python {row['python']}, "
+        f"torch {row['torch']}, numba {row['numba']}, entmax {row['entmax']}, regard {row['regard']}."
+    )
+
+
+def scores() -> str:
+    """SCORES as a table."""
+    lines = [
+        [f"`{e.name}`", e.says, yes(e.learned), yes(e.any_widths), yes(e.factored)] for e in SCORES.values()
+    ]
+    return markdown(["score", "what it does", "learned", "d_q ≠ d_k", "fast roads"], lines)
+
+
+def maps() -> str:
+    """MAPS as a table."""
+    lines = [
+        [f"`{e.name}`", e.says, yes(e.simplex), yes(e.sparse), yes(e.ordered), yes(e.neighbours)]
+        for e in MAPS.values()
+    ]
+    return markdown(
+        ["map", "what it does", "sums to 1", "exact zeros", "keeps order", "looks at neighbours"], lines
+    )
+
+
+def yes(fact: bool) -> str:
+    return "yes" if fact else ""
+
+
+if __name__ == "__main__":
+    for file in FILES:
+        file.write_text(rewritten(file.read_text(encoding="utf-8")), encoding="utf-8")
+        print(file.relative_to(ROOT))

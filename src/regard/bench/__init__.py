@@ -1,0 +1,5 @@
+"""Benchmarks: what regard costs beside torch and the `entmax` package, in turn on the same inputs."""
+
+from regard.bench.case import Case as Case
+from regard.bench.case import Result as Result
+from regard.bench.case import without_peers as without_peers

@@ -1,0 +1,46 @@
+"""Timing: candidates in turn (a, b, a, b, …), medians, after a warm-up.
+
+Taking turns spreads whatever else the machine does over all of them alike.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+SHORTEST = 2e-3  # seconds: shorter candidates are called several times per turn
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to measure: as many rounds as fit into the seconds, at least `least`, at most `most`."""
+
+    seconds: float = 6.0
+    least: int = 5
+    most: int = 60
+
+
+QUICK = Effort(seconds=0.5, least=3, most=20)
+
+
+def medians(candidates: Sequence[Callable[[], Any]], effort: Effort) -> list[float]:
+    """The median seconds of one call of each candidate."""
+    for candidate in candidates:
+        candidate()  # Numba compiles, caches fill
+    times = [_calls(candidate, 1) for candidate in candidates]
+    calls = [max(1, round(SHORTEST / max(t, 1e-7))) for t in times]
+    once = sum(t * k for t, k in zip(times, calls, strict=True))
+    rounds = min(max(int(effort.seconds / max(once, 1e-9)), effort.least), effort.most)
+    samples: list[list[float]] = [[] for _ in candidates]
+    for _ in range(rounds):
+        for sample, candidate, k in zip(samples, candidates, calls, strict=True):
+            sample.append(_calls(candidate, k))
+    return [median(sample) for sample in samples]
+
+
+def _calls(candidate: Callable[[], Any], calls: int) -> float:
+    start = perf_counter()
+    for _ in range(calls):
+        candidate()
+    return (perf_counter() - start) / calls

@@ -1,0 +1,69 @@
+"""The command `regard`: what its commands share."""
+
+import sys
+from importlib.metadata import version as installed
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+
+class OneLine(TyperGroup):
+    """Commands whose complaints are one line on standard error and exit code 2."""
+
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """Run a command; unless standalone_mode is off, the process ends here."""
+        alone = settings.get("standalone_mode", True)
+        settings["standalone_mode"] = False
+        if not alone:
+            return super().main(*args, **settings)
+        try:
+            code = super().main(*args, **settings)
+        except typer.Abort:
+            sys.exit("regard: stopped.")
+        except Exception as error:
+            if not hasattr(error, "format_message"):
+                raise
+            where = getattr(getattr(error, "ctx", None), "command_path", "regard")
+            what = " ".join(error.format_message().removeprefix("Invalid value: ").split())
+            print(f"{where}: {what} See {where} --help.", file=sys.stderr)
+            sys.exit(2)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+app = typer.Typer(
+    cls=OneLine,
+    help="Neural attention you can swap, train, see and question.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode="markdown",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def console() -> Console:
+    """Where answers go."""
+    return Console(highlight=False)
+
+
+def aside() -> Console:
+    """Where progress and remarks go, so that answers can be piped."""
+    return Console(stderr=True, highlight=False)
+
+
+def complain(message: object) -> NoReturn:
+    """End the command with one line about what was wrong with its arguments."""
+    raise typer.BadParameter(str(message))
+
+
+@app.callback(invoke_without_command=True)
+def regard(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Show the version."),
+) -> None:
+    """Neural attention you can swap, train, see and question."""
+    if version:
+        typer.echo(f"regard {installed('regard')}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())

@@ -1,0 +1,95 @@
+"""regard maps: one vector of scores through every map."""
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated
+
+import torch
+from torch import Tensor
+from typer import Argument, Option
+
+from regard.cli.app import app, complain, console
+from regard.cli.draw import table
+from regard.core.errors import UnknownNameError
+from regard.maps import MAPS
+
+Only = Annotated[
+    list[str] | None, Option("--map", metavar="NAME", help="Only this map; may be given several times.")
+]
+Plot = Annotated[Path | None, Option("--plot", metavar="FILE", help="Also draw it: .png, .svg or .pdf.")]
+AsJson = Annotated[bool, Option("--json", help="Print a list of objects: map, weights, support.")]
+
+
+@app.command(context_settings={"ignore_unknown_options": True})  # −1 is a score, not an option
+def maps(
+    scores: Annotated[list[str] | None, Argument(metavar="SCORES...", show_default=False)] = None,
+    only: Only = None,
+    plot: Plot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one vector of scores through every map. A score of -inf is a key that may not be looked at.
+
+    Examples:
+
+    - `regard maps 2 1 0.1`
+
+    - `regard maps -1 2 -inf --map softmax --map sparsemax --plot maps.svg`
+    """
+    theta = numbers(scores or [])
+    weights = through(theta, only)
+    if plot is not None:
+        path = drawn(weights, theta, plot)
+    if as_json:
+        rows = [{"map": m, "weights": p.tolist(), "support": int((p > 0).sum())} for m, p in weights.items()]
+        print(json.dumps(rows, indent=2))
+        return
+    out = console()
+    out.print(table(weights, labels(theta), out.width))
+    if plot is not None:
+        out.print(f"\n{path}", soft_wrap=True)
+
+
+def numbers(scores: list[str]) -> Tensor:
+    """The scores (n,) as they were typed, or a complaint."""
+    if not scores:
+        complain("give at least one score, for example: regard maps 2 1 0.1.")
+    theta = []
+    for text in scores:
+        if text.startswith("--"):
+            complain(f"no option {text}.")
+        try:
+            number = float(text)
+        except ValueError:
+            complain(f"a score must be a number; got {text!r}. Put spaces between scores.")
+        if math.isnan(number) or number == math.inf:
+            complain(f"a score must be finite, or -inf for a key that may not be looked at; got {text}.")
+        theta.append(number)
+    return torch.tensor(theta, dtype=torch.float64)
+
+
+def through(theta: Tensor, only: list[str] | None = None) -> dict[str, Tensor]:
+    """The weights (n,) of scores (n,) by every row map, or by the ones named."""
+    try:
+        chosen = [MAPS[name] for name in only] if only else [m for m in MAPS.values() if m.acts_on == "row"]
+    except UnknownNameError as error:
+        complain(error)
+    for entry in chosen:
+        if entry.acts_on == "matrix":
+            complain(f"{entry.name} acts on a whole matrix of scores, so one vector cannot go through it.")
+    return {entry.name: entry(theta) for entry in chosen}
+
+
+def labels(theta: Tensor) -> list[str]:
+    """The scores as they are shown."""
+    return [f"{score:g}" for score in theta.tolist()]
+
+
+def drawn(weights: dict[str, Tensor], theta: Tensor, file: Path) -> Path:
+    """Bars of the weights, in a file."""
+    from regard.views import bars, save
+
+    try:
+        return save(bars(weights, labels(theta)), file)
+    except (ImportError, ValueError, OSError) as error:
+        complain(error)

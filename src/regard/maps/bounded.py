@@ -1,0 +1,100 @@
+"""Bounded maps: no key gets more weight than its upper limit u, its fertility.
+
+    softmax    π(θ) = argmax_{p ∈ Δⁿ, p ≤ u} pᵀθ − Σⱼ pⱼ log pⱼ = min(u, exp(θ − τ))
+    sparsemax  π(θ) = argmin_{p ∈ Δⁿ, p ≤ u} ‖p − θ‖²         = min(u, [θ − τ]₊)
+
+with τ such that Σⱼ pⱼ = 1. Keys at their limit have weight uⱼ; the others share what is left as by the map itself.
+If the limits of a row sum to less than 1, every key is at its limit and the weights sum to Σⱼ uⱼ: what is missing has
+gone to a sink that holds nothing. A limit of 1 or more is none (so is the default), one below 0 counts as 0. With
+limits of their own, a key of higher score can have the lower weight.
+
+Which keys are at 0, free, or at their limit is found by sorting, in float64; the weights are closed forms in scores
+and limits given these sets, and so are their derivatives.
+
+Martins & Kreutzer (2017), "Learning What's Easy: Fully Differentiable Neural Easy-First Taggers" (softmax);
+Malaviya, Ferreira & Martins (2018), "Sparse and Constrained Attention for Neural Machine Translation",
+arXiv:1805.08241 (sparsemax, fertilities, the sink).
+"""
+
+import torch
+from torch import Tensor
+
+from regard.core.errors import ShapeError
+from regard.core.shapes import check, check_float, check_together
+from regard.maps.softmax import softmax
+from regard.maps.sparsemax import sparsemax
+from regard.maps.table import register
+
+
+def _prepared(scores: Tensor, upper: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores with their top at 0, limits between 0 and 1, and per row 0, or NaN if it holds what no map can use."""
+    if not isinstance(upper, Tensor):
+        upper = torch.full_like(scores, upper)
+    check_together(scores=scores, upper=upper)
+    try:
+        upper = upper.expand_as(scores).double()
+    except RuntimeError:
+        raise ShapeError(
+            f"upper must broadcast to scores {tuple(scores.shape)}; got {tuple(upper.shape)}. "
+            "Give one limit for all keys, or one for each."
+        ) from None
+    scores = scores.double()
+    top = scores.detach().amax(-1, keepdim=True)  # (..., 1)
+    top = torch.where(top == -torch.inf, 0, top)
+    limits = torch.where(scores == -torch.inf, 0, upper.clamp(0, 1))  # (..., n), hidden keys get nothing
+    return scores - top, limits, top - top + 0 * limits.detach().sum(-1, keepdim=True)
+
+
+def _at_limit(theta: Tensor, limits: Tensor) -> Tensor:
+    """Which keys (..., n) bounded softmax holds at their limit: those of highest θ − log u."""
+    ratio = torch.where(theta == -torch.inf, torch.inf, theta - limits.log())
+    ratio, order = ratio.sort(-1, descending=True)
+    theta, limits = theta.gather(-1, order), limits.gather(-1, order)
+    left = (1 - (limits.cumsum(-1) - limits)).clamp(min=0)  # (..., n), by those before, if all are at their limit
+    rest = theta.flip(-1).logcumsumexp(-1).flip(-1)  # (..., n), of this key and those after
+    at_limit = ratio > rest - left.log()  # its share of what is left is more than its limit
+    return torch.zeros_like(at_limit).scatter(-1, order, at_limit)
+
+
+def _level(theta: Tensor, limits: Tensor) -> Tensor:
+    """A level (..., 1), at or just above the τ of bounded sparsemax, with no key entering or reaching its limit between.
+
+    As τ falls, a key enters at θⱼ, gains weight, and is at its limit from θⱼ − uⱼ on.
+    """
+    theta = torch.where(theta == -torch.inf, 0, theta)  # a hidden key enters and leaves at once
+    levels, order = torch.cat([theta, theta - limits], -1).sort(-1, descending=True)  # (..., 2n)
+    n = theta.shape[-1]
+    growing = torch.where(order < n, 1, -1).cumsum(-1)[..., :-1]  # (..., 2n − 1), the free keys below each level
+    total = (growing * (levels[..., :-1] - levels[..., 1:])).cumsum(-1)  # (..., 2n − 1), the weight at the next level
+    return levels.gather(-1, (total < 1).sum(-1, keepdim=True))
+
+
+@register()
+def bounded_softmax(scores: Tensor, upper: float | Tensor = 1.0) -> Tensor:
+    """Map scores (..., n) to weights (..., n) of at most `upper`, a number or a tensor that broadcasts to them."""
+    check_float("scores", scores)
+    check("scores", scores, "... n")
+    if scores.shape[-1] == 0 or (not isinstance(upper, Tensor) and upper >= 1):
+        return softmax(scores)
+    theta, limits, flaw = _prepared(scores, upper)
+    at_limit = _at_limit(theta.detach(), limits.detach())
+    left = (1 - torch.where(at_limit, limits, 0).sum(-1, keepdim=True)).clamp(min=0)  # (..., 1)
+    shared = left * softmax(torch.where(at_limit, -torch.inf, theta))
+    return (torch.where(at_limit, limits, shared) + flaw).to(scores.dtype)
+
+
+@register(sparse=True)
+def bounded_sparsemax(scores: Tensor, upper: float | Tensor = 1.0) -> Tensor:
+    """Map scores (..., n) to weights (..., n) of at most `upper`, a number or a tensor that broadcasts to them."""
+    check_float("scores", scores)
+    check("scores", scores, "... n")
+    if scores.shape[-1] == 0 or (not isinstance(upper, Tensor) and upper >= 1):
+        return sparsemax(scores)
+    theta, limits, flaw = _prepared(scores, upper)
+    level = _level(theta.detach(), limits.detach())
+    at_limit = theta - limits >= level
+    free = (theta >= level) & ~at_limit
+    left = 1 - torch.where(at_limit, limits, 0).sum(-1, keepdim=True)  # (..., 1)
+    tau = (torch.where(free, theta, 0).sum(-1, keepdim=True) - left) / free.sum(-1, keepdim=True).clamp(min=1)
+    shared = torch.where(free, (theta - tau).clamp(min=0), 0)
+    return (torch.where(at_limit, limits, shared) + flaw).to(scores.dtype)

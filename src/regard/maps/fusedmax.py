@@ -1,0 +1,140 @@
+"""Fusedmax: sparse weights that are equal along stretches of neighbouring keys.
+
+    π(θ) = argmin_{p ∈ Δⁿ} ½‖p − θ/γ‖² + λ Σⱼ |pⱼ − pⱼ₋₁| = sparsemax(prox(θ/γ)),
+    prox(x) = argmin_y ½‖y − x‖² + λ Σⱼ |yⱼ − yⱼ₋₁|
+
+The strength λ fuses neighbours, the temperature γ flattens. λ stands beside θ/γ, on the scale of the weights: it is
+the paper's pᵀθ − γΩ(p) with Ω(p) = ½‖p‖² + λ Σⱼ |pⱼ − pⱼ₋₁|. (Treviso's slides write Ω without λ, which is λ = 1.) λ = 0
+is sparsemax.
+
+Keys at −inf are taken out and the others close up: those on both sides of one are neighbours. The Jacobian averages
+within each fused segment, then is sparsemax's; it is constant between changes of segments and support.
+
+Niculae & Blondel (2017), "A Regularized Framework for Sparse and Structured Neural Attention", arXiv:1705.07704.
+"""
+
+from functools import cache
+from importlib import import_module
+from math import isfinite, prod
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function, forward_ad
+from torch.utils.flop_counter import register_flop_formula
+
+from regard.core.shapes import check, check_float, widened
+from regard.kernels.operators import is_plain
+from regard.kernels.pool import over_rows
+from regard.maps.softmax import tempered
+from regard.maps.sparsemax import sparsemax
+from regard.maps.table import register
+
+Segmented = tuple[Tensor, Tensor]  # weights, and True where a segment of the support begins: (..., n) each
+_kernels = cache(import_module)
+
+
+def _forward(scores: Tensor, strength: float) -> Segmented:
+    """By the kernel; tensors of other devices are sent to the CPU and back."""
+    here = scores.detach().cpu().contiguous()
+    weights, starts = torch.empty_like(here), torch.empty_like(here, dtype=torch.bool)
+    if here.numel():
+        rows = [tensor.numpy().reshape(-1, here.shape[-1]) for tensor in (here, weights, starts)]
+        over_rows(_kernels("regard.kernels.fusedmax").forward, len(rows[0]), here.numel(), *rows, strength)
+    return weights.to(scores.device), starts.to(scores.device)
+
+
+def _backward(weights: Tensor, starts: Tensor, gradient: Tensor) -> Tensor:
+    gradient = gradient.detach().contiguous()
+    answer = torch.empty_like(gradient)
+    if answer.numel():
+        rows = [t.detach().numpy().reshape(-1, answer.shape[-1]) for t in (weights, starts, gradient, answer)]
+        over_rows(_kernels("regard.kernels.fusedmax").backward, len(rows[0]), answer.numel(), *rows)
+    return answer
+
+
+def jacobian_product(weights: Tensor, starts: Tensor, g: Tensor) -> Tensor:
+    """J g in differentiable torch, for weights, starts of segments and g, (..., n) each."""
+    inside = weights > 0
+    g = torch.where(inside, g, 0)
+    mean = g.sum(-1, keepdim=True) / inside.sum(-1, keepdim=True).clamp(min=1)  # (..., 1)
+    segment = starts.cumsum(-1)  # (..., n), those outside the support belong to any
+    nothing = g.new_zeros(1).expand(*g.shape[:-1], g.shape[-1] + 1)
+    totals = nothing.scatter_add(-1, segment, g)
+    sizes = nothing.scatter_add(-1, segment, inside.to(g.dtype)).clamp(min=1)
+    answer = torch.where(inside, (totals / sizes).gather(-1, segment) - mean, 0)
+    return torch.where(weights.isnan(), torch.nan, answer)
+
+
+def _batched(info: Any, in_dims: tuple[int, None], scores: Tensor, strength: float) -> tuple[Segmented, Any]:
+    return _segmented(scores.movedim(in_dims[0], 0), strength), (0, 0)
+
+
+_opaque = torch.library.custom_op(
+    "regard::fusedmax",
+    _forward,
+    mutates_args=(),
+    schema="(Tensor scores, float strength) -> (Tensor, Tensor)",
+)
+_opaque.register_vmap(_batched)
+
+
+@_opaque.register_fake
+def _(scores: Tensor, strength: float) -> Segmented:
+    weights = torch.empty_like(scores, memory_format=torch.contiguous_format)
+    return weights, torch.empty_like(weights, dtype=torch.bool)
+
+
+@register_flop_formula(torch.ops.regard.fusedmax)  # type: ignore[untyped-decorator]
+def _(shape: tuple[int, ...], *_: Any, **__: Any) -> int:
+    return 20 * prod(shape)
+
+
+class _Compilable(Function):  # as in kernels/operators.py, but the Jacobian needs more than the weights
+    @staticmethod
+    def forward(scores: Tensor, strength: float) -> Segmented:
+        return (_forward if is_plain(scores) else torch.ops.regard.fusedmax)(scores, strength)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Segmented) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*output)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor, None]:
+        by_kernel = is_plain(gradient) and not torch.is_grad_enabled()
+        return (_backward if by_kernel else jacobian_product)(*ctx.saved_tensors, gradient), None
+
+    vmap = staticmethod(_batched)
+
+
+class _Differentiable(_Compilable):
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Segmented) -> None:
+        _Compilable.setup_context(ctx, inputs, output)
+        ctx.save_for_forward(*output)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: None) -> tuple[Tensor, None]:
+        return jacobian_product(*ctx.saved_tensors, tangent), None
+
+
+def _segmented(scores: Tensor, strength: float) -> Segmented:
+    differentiated = (scores.requires_grad and torch.is_grad_enabled()) or forward_ad._current_level >= 0
+    if torch.compiler.is_compiling():
+        return (_Compilable.apply if differentiated else torch.ops.regard.fusedmax)(scores, strength)
+    if is_plain(scores) and not differentiated:
+        return _forward(scores, strength)
+    return _Differentiable.apply(scores, strength)
+
+
+@register(sparse=True, ordered=False, neighbours=True)
+def fusedmax(scores: Tensor, strength: float = 0.1, temperature: float | Tensor = 1.0) -> Tensor:
+    """Map scores (..., n) to weights (..., n), equal along stretches of keys; λ is `strength`, γ `temperature`."""
+    check_float("scores", scores)
+    check("scores", scores, "... n")
+    if not (strength >= 0 and isfinite(strength)):
+        raise ValueError(f"strength must be at least 0 and finite; got {strength}. At 0 it is sparsemax.")
+    theta = tempered(widened(scores), temperature)
+    weights = _segmented(theta, float(strength))[0] if strength else sparsemax(theta)
+    return weights.to(scores.dtype)

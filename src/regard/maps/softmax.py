@@ -1,0 +1,51 @@
+"""Softmax: weights proportional to the exponential of the scores.
+
+    π(θ) = argmax_{p ∈ Δⁿ} pᵀθ − γ Σⱼ pⱼ log pⱼ = exp(θ/γ) / Σₖ exp(θₖ/γ)
+
+Every key that may be looked at has some weight. The temperature γ moves between the uniform distribution (γ → ∞) and
+argmax (γ → 0). Unlike `torch.softmax`, a row that is all −inf has weights 0 and gradient 0, not NaN.
+
+Boltzmann (1868); in neural networks Bridle (1990), "Probabilistic Interpretation of Feedforward Classification
+Network Outputs".
+"""
+
+import torch
+from torch import Tensor
+
+from regard.core.shapes import check, check_float, widened
+from regard.kernels.operators import is_plain
+from regard.maps.table import register
+
+
+def tempered(scores: Tensor, temperature: float | Tensor) -> Tensor:
+    """Divide scores (..., n) by a temperature above 0, a number or a tensor that broadcasts to them.
+
+    Keys at −inf have no part in the gradient of the temperature. The values of a tensor are not checked.
+    """
+    if isinstance(temperature, Tensor):
+        check_float("temperature", temperature)
+        hidden = scores == -torch.inf
+        return torch.where(hidden, -torch.inf, torch.where(hidden, 0, scores) / temperature)
+    if not temperature > 0:
+        raise ValueError(f"temperature must be above 0; got {temperature}. For its limit at 0 use argmax.")
+    return scores if temperature == 1 else scores / temperature
+
+
+def _with_empty_rows(scores: Tensor) -> Tensor:
+    empty = (scores == -torch.inf).all(-1, keepdim=True)  # (..., 1)
+    return torch.where(empty, 0, torch.softmax(torch.where(empty, 0, scores), -1))
+
+
+@register()
+def softmax(scores: Tensor, temperature: float | Tensor = 1.0) -> Tensor:
+    """Map scores (..., n) to weights (..., n), all above 0 but for scores of −inf."""
+    check_float("scores", scores)
+    check("scores", scores, "... n")
+    if isinstance(temperature, Tensor) or temperature != 1:  # torch.softmax itself widens half precision
+        return softmax(tempered(widened(scores), temperature)).to(scores.dtype)
+    if not is_plain(scores):
+        return _with_empty_rows(scores)
+    weights = torch.softmax(scores, -1)
+    if weights.numel() and weights[..., 0].isnan().any():  # a row without keys, or a NaN that must stay
+        return _with_empty_rows(scores)
+    return weights

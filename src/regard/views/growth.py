@@ -1,0 +1,32 @@
+"""Growth: time and memory against the number of keys."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from regard.views.picture import figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Curve = Sequence[tuple[int, float]]  # (n, how much)
+
+
+def growth(**panels: Mapping[str, Curve]) -> "Figure":
+    """Draw curves by name, a panel for each argument that has some: growth(seconds={…}, mebibytes={…})."""
+    shown = {unit: curves for unit, curves in panels.items() if curves}
+    if not shown:
+        raise ValueError("panels must hold at least one curve; got none.")
+    picture = figure(5.5 * len(shown), 4.2)
+    for panel, (unit, curves) in zip(
+        picture.subplots(1, len(shown), squeeze=False).flat, shown.items(), strict=True
+    ):
+        for number, (name, curve) in enumerate(curves.items()):
+            n, amount = zip(*sorted(curve), strict=True)
+            panel.plot(n, amount, ["o-", "s--", "^:"][number % 3], label=name, linewidth=1.2, markersize=4)
+        panel.set(xscale="log", yscale="log", xlabel="n", ylabel=unit)
+        panel.set_xticks(sorted({n for curve in curves.values() for n, _ in curve}))
+        panel.xaxis.set_major_formatter("{x:.0f}")
+        panel.minorticks_off()
+        panel.legend(fontsize=7)
+        panel.spines[["top", "right"]].set_visible(False)
+    return picture

@@ -1,0 +1,106 @@
+"""Bad input gets an error that names the argument, what was expected, what came and what to do."""
+
+import pytest
+import torch
+
+import regard
+from regard.core.errors import DtypeError, ShapeError, UnknownNameError
+
+Q, K, V = torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "says"),
+    [
+        ((Q.long(), K), DtypeError, "query must be float16, bfloat16, float32 or float64; got torch.int64"),
+        (
+            (Q, K.double()),
+            DtypeError,
+            r"keys must be torch.float32 as query is; got torch.float64. Use keys.to\(query.dtype\)",
+        ),
+        ((Q, K, V[:, :4]), ShapeError, r"values must be \(..., n, d_v\) with n=5; got \(2, 4, 6\)"),
+        ((Q[0, 0], K), ShapeError, r"query must be \(..., m, d_q\); got \(4,\)"),
+        ((Q, torch.randn(3, 5, 4)), ShapeError, r"must broadcast; got \(2, 3, 4\), \(3, 5, 4\), \(3, 5, 4\)"),
+        ((Q, torch.randn(2, 5, 3)), ShapeError, "d_q must equal d_k"),
+        (([[1.0]], K), TypeError, "query must be a tensor; got list"),
+    ],
+)
+def test_bad_tensors(arguments, kind, says):
+    with pytest.raises(kind, match=says):
+        regard.attend(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "says"),
+    [
+        (dict(map="sparsmax"), UnknownNameError, 'no map "sparsmax"; did you mean sparsemax'),
+        (dict(map="nothing like it at all"), KeyError, "Known: .*softmax"),
+        (dict(score="additve"), UnknownNameError, 'no score "additve"; did you mean additive'),
+        (dict(score="additive"), ValueError, r"score=regard.scores.Additive\(d_q, d_k\)"),
+        (dict(map=3), TypeError, "map must be a name from regard.MAPS or a callable; got int"),
+        (dict(score=3), TypeError, "score must be a name from regard.SCORES or a callable; got int"),
+        (dict(dropout=1.5), ValueError, "dropout must be at least 0 and less than 1; got 1.5"),
+        (dict(mask=torch.ones(3, 5)), DtypeError, "mask must be boolean"),
+        (dict(mask=torch.ones(3, 5, dtype=torch.int)), DtypeError, "mask must be boolean"),
+        (dict(mask=torch.ones(3, 4, dtype=torch.bool)), ShapeError, "mask must broadcast"),
+    ],
+)
+def test_bad_settings(settings, kind, says):
+    with pytest.raises(kind, match=says):
+        regard.attend(Q, K, **settings)
+
+
+def test_other_devices_are_named():
+    with pytest.raises(
+        ValueError, match=r"keys must be on cpu as query is; got meta. Use keys.to\(query.device\)"
+    ):
+        regard.attend(Q, K.to("meta"))
+
+
+def test_values_default_to_keys_and_batches_broadcast():
+    assert torch.equal(regard.attend(Q, K).context, regard.attend(Q, K, K).context)
+    shared = regard.attend(torch.randn(2, 6, 3, 4), K[:1], V[0])
+    assert shared.context.shape == (2, 6, 3, 6)
+    assert shared.weights.shape == (2, 6, 3, 5)
+
+
+def test_a_matrix_map_refuses_a_causal_mask():
+    matrix = regard.maps.table.Map("both", lambda s: s.softmax(-1) * s.softmax(-2), "", acts_on="matrix")
+
+    def both(scores):
+        return matrix.function(scores)
+
+    both.facts = matrix
+    assert regard.attend(Q, K, map=both).weights.shape == (2, 3, 5)
+    with pytest.raises(ValueError, match="no Causal mask"):
+        regard.attend(Q, K, map=both, mask=regard.masks.Causal())
+
+
+def test_a_random_map_keeps_the_weights_that_made_the_context():
+    def drawn(scores):
+        return torch.rand_like(scores)
+
+    drawn.facts = regard.maps.table.Map("drawn", drawn, "", stochastic=True, simplex=False)
+    seen = regard.attend(Q, K, V, map=drawn)
+    torch.testing.assert_close(seen.weights @ V, seen.context)
+    assert torch.equal(seen.weights, seen.weights)
+
+
+def test_an_attention_learns_to_find_the_marked_key():
+    """The toy task: the value of the one key that carries the query's mark."""
+    torch.manual_seed(0)
+    for map in ("softmax", "sparsemax", "entmax15", "entmax"):
+        attention = regard.Attention(regard.scores.Bilinear(6, 6), map)
+        optimizer = torch.optim.Adam(attention.parameters(), 0.05)
+        for _ in range(150):
+            marks = torch.stack([torch.randperm(6) for _ in range(32)])  # (b, 6)
+            keys = torch.nn.functional.one_hot(marks, 6).float()
+            values = torch.randn(32, 6, 3)
+            want = values[torch.arange(32), (marks == 0).int().argmax(1)]
+            query = keys.new_zeros(32, 1, 6)
+            query[..., 0] = 1
+            loss = (attention(query, keys, values).context[:, 0] - want).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        assert loss < 0.1, map

@@ -1,0 +1,71 @@
+"""README and pages say what is true: their code runs as pasted, their tables are those of the library."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+import regard
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCKS = [
+    pytest.param(block, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, block in enumerate(
+        re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    )
+]
+
+
+def generate():
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_code_runs_as_pasted(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(compile(block, "block", "exec"), names)
+    assert names["regard"] is regard
+
+
+def test_readme_has_code():
+    assert any(param.id.startswith("README") for param in BLOCKS)
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/benchmarks.md"])
+def test_generated_tables_are_fresh(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert text == generate().rewritten(text), f"{name} is stale: run make tables"
+
+
+def test_every_generated_part_has_its_place():
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for name in generate().parts():
+        assert f"<!-- {name} -->" in text
+        assert f"<!-- /{name} -->" in text
+
+
+def test_tables_name_every_score_and_map():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in (*regard.SCORES, *regard.MAPS):
+        assert f"| `{name}` |" in text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        if "://" not in target:
+            assert (page.parent / target.split("#")[0]).exists(), target
+
+
+def test_pictures_are_small():
+    pictures = sorted((ROOT / "docs" / "images").glob("*.png"))
+    assert pictures
+    assert all(0 < picture.stat().st_size < 100_000 for picture in pictures)
