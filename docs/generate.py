@@ -53,8 +53,9 @@ def machine(rows: list[dict[str, Any]]) -> str:
     row, commands = rows[0], dict.fromkeys(row["command"] for row in rows)
     return (
         f"{' and '.join(f'`{command}`' for command in commands)}, {row['date']}: {row['processor']}, "
-        f"{row['cores']} cores, {row['threads']} threads, float32; Python {row['python']}, "
-        f"torch {row['torch']}, numba {row['numba']}, entmax {row['entmax']}, regard {row['regard']}."
+        f"{row['cores']} cores, {row['threads']} threads, load {row['load']}, float32; "
+        f"Python {row['python']}, torch {row['torch']}, numba {row['numba']}, "
+        f"entmax {row['entmax']}, regard {row['regard']}."
     )
 
 

@@ -1,7 +1,7 @@
-"""What lectures on attention claim of scores and maps, each claim with a control that must fail; and where one is
-wrong, a test that we follow the paper.
+"""What lectures claim of scores and maps, each claim with a control that must fail; and where they err, that
+we follow the paper.
 
-The numbers C11 … C21 are those of the list of claims, 2 … 9 those of the list of corrections.
+C11 … C21 are numbers of the list of claims, 2 … 9 of the list of corrections.
 """
 
 import math
@@ -15,6 +15,7 @@ from scipy.optimize import linprog, lsq_linear, minimize
 from torch import nn
 
 import regard
+from regard.heads.convert import to_torch
 from regard.maps import argmax, entmax, entmax15, fusedmax, softmax, sparsemax
 from regard.scores import Additive, Concat, Cosine, Dot, ScaledDot
 
@@ -52,7 +53,7 @@ def test_c11_concat_is_additive():
 
 
 def test_c12_the_scale_keeps_softmax_from_saturating():
-    """For q, k ~ N(0, I) the dot product has standard deviation √d; divided by it, softmax is the same at any d."""
+    """For q, k ~ N(0, I) the dot product has standard deviation √d; divided by it, no d saturates softmax."""
     n, entropy, steepness = 64, {}, {}
     for d in (4, 64, 1024):
         query, keys = normal(400, 1, d), normal(400, n, d, seed=1)
@@ -86,6 +87,10 @@ def regulariser(p, alpha):
     return torch.special.xlogy(p, p).sum(-1) if alpha == 1 else (p**alpha).sum(-1) / (alpha * (alpha - 1))
 
 
+def slope_of_regulariser(p, alpha):
+    return p.log() + 1 if alpha == 1 else p ** (alpha - 1) / (alpha - 1)
+
+
 @every_alpha
 def test_c14_maps_are_the_argmax_of_a_regularised_maximum(alpha):
     """π(θ) = argmax_{p ∈ Δ} pᵀθ − Ω(p): as a general solver finds it, and by the conditions of optimality."""
@@ -95,18 +100,21 @@ def test_c14_maps_are_the_argmax_of_a_regularised_maximum(alpha):
         def loss(q, theta=theta):
             return float(regulariser(torch.from_numpy(q), alpha) - torch.from_numpy(q) @ theta)
 
+        def slopes(q, theta=theta):
+            return slope_of_regulariser(torch.from_numpy(q), alpha) - theta
+
         solved = minimize(
             loss,
             np.full(5, 0.2),
+            jac=lambda q: slopes(q).numpy(),
             method="SLSQP",
-            bounds=[(0, 1)] * 5,
+            bounds=[(1e-12, 1)] * 5,
             constraints={"type": "eq", "fun": lambda q: q.sum() - 1},
-            options={"ftol": 1e-15, "maxiter": 1000},
+            options={"ftol": 1e-16, "maxiter": 1000},
         )
-        assert loss(p.numpy()) <= solved.fun + 1e-12
-        close(p, torch.from_numpy(solved.x), atol=2e-4)  # the solver takes differences, so no closer
-        slopes = p.log() + 1 if alpha == 1 else p ** (alpha - 1) / (alpha - 1)  # ∇Ω(p)
-        level = theta - slopes  # equal on the support, and nowhere higher
+        assert loss(p.numpy()) <= solved.fun + 1e-10
+        close(p, torch.from_numpy(solved.x), atol=1e-6)
+        level = -slopes(p.numpy())  # equal on the support, and nowhere higher
         inside = p > 0
         close(level[inside], level[inside].mean().expand(int(inside.sum())), atol=1e-9)
         assert (level[~inside] <= level[inside].mean() + 1e-9).all()
@@ -303,7 +311,7 @@ def test_c20_fusedmax_gives_equal_weights_along_stretches():
 
 def test_c21_the_derivative_with_respect_to_alpha():
     """On the support ∂p/∂α = (p − p̃)/(α−1)² − (p log p − p̃ Σ p log p)/(α−1), p̃ = s/‖s‖₁; 0 off it."""
-    theta = normal(4, 6)
+    theta = 0.5 * normal(4, 6)
     alpha = torch.tensor([[1.2], [1.5], [1.8], [2.5]], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda a: entmax(theta, alpha=a), alpha, atol=1e-5)
     for row, a in zip(theta, alpha.detach(), strict=True):
@@ -317,45 +325,43 @@ def test_c21_the_derivative_with_respect_to_alpha():
         assert found.abs().max() > 0.01  # control: it is not 0
 
 
-class FocusAndMean(nn.Module):
-    """Four heads and one learned query, to say the marked value and the mean of all values."""
-
-    def __init__(self, n):
-        super().__init__()
-        self.embed = nn.Linear(2, 16)
-        self.query = nn.Parameter(torch.randn(1, 1, 16))
-        self.heads = regard.MultiHead(16, 4, map=regard.maps.Entmax(learn_alpha=True, heads=4))
-        self.read = nn.Linear(16, 2)
-
-    def forward(self, x):
-        return self.read(self.heads(self.query.expand(len(x), 1, 16), self.embed(x)).context.squeeze(1))
-
-
-@pytest.mark.slow
-def test_c21_heads_learn_an_alpha_of_their_own():
-    """On a task that needs one focused and one averaging head, α comes apart by 0.3."""
-    torch.manual_seed(0)
-    n, model = 16, FocusAndMean(16)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(1500):
+def taught(map, seed):
+    """The loss of four heads that see the same scores, and are to give the mean of all values and the one
+    that a higher score marks."""
+    torch.manual_seed(seed)
+    n, read, losses = 16, nn.Linear(4, 2), []
+    optimizer = torch.optim.Adam([*map.parameters(), *read.parameters()], lr=2e-2)
+    one = torch.ones(64, 4, 1, 1)
+    for _ in range(200):
         values, mark = torch.randn(64, n), torch.randint(n, (64,))
-        marked = nn.functional.one_hot(mark, n)
+        theta = 0.5 * torch.randn(64, n) + 1.5 * nn.functional.one_hot(mark, n)
+        seen = regard.attend(one, theta[:, None, :, None], values[:, None, :, None], score="dot", map=map)
         wanted = torch.stack([values[torch.arange(64), mark], math.sqrt(n) * values.mean(1)], -1)
-        loss = (model(torch.stack([values, 3.0 * marked], -1)) - wanted).square().mean()
+        loss = (read(seen.context.flatten(1)) - wanted).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    alpha = model.heads.map.alpha.detach().flatten()
-    assert loss < 0.1
-    assert alpha.shape == (4,)
-    assert alpha.max() - alpha.min() >= 0.3
+        losses.append(loss.item())
+    return sum(losses[-20:]) / 20
+
+
+def test_c21_heads_learn_an_alpha_of_their_own():
+    """A task that needs one focused and one averaging head: α comes apart by 0.3, and that is what helps."""
+    spread = []
+    for seed in range(5):
+        map = regard.maps.Entmax(learn_alpha=True, heads=4)
+        loss = taught(map, seed)
+        spread.append((map.alpha.max() - map.alpha.min()).item())
+    assert sum(spread) / 5 >= 0.3
+    assert sum(each >= 0.3 for each in spread) >= 4
+    assert loss < 0.6 * taught(regard.maps.Entmax(alpha=1.5), seed)  # control: α is fixed
 
 
 # Corrections
 
 
 def test_2_the_additive_score_is_a_number():
-    """One slide prints tanh(W_k k + W_q q) without vᵀ: a vector where a score is wanted (Bahdanau et al., §A.1.2)."""
+    """A slide prints tanh(W_k k + W_q q) without vᵀ: a vector for a score (Bahdanau et al. 2015, §A.1.2)."""
     additive = Additive(3, 5, 4).double()
     query, keys = normal(6, 3), normal(7, 5, seed=1)
     printed = torch.tanh((keys @ additive.W1.weight.T)[None] + (query @ additive.W2.weight.T)[:, None])
@@ -366,7 +372,7 @@ def test_2_the_additive_score_is_a_number():
 
 @pytest.mark.parametrize("name", [name for name, entry in regard.MAPS.items() if entry.simplex])
 def test_3_similarities_are_normalised_before_they_weigh_the_values(name):
-    """One slide prints Σ similarity(q, kᵢ) vᵢ: with every key there twice, that doubles; attention must not."""
+    """A slide prints Σ similarity(q, kᵢ) vᵢ: with every key there twice, that doubles; attention must not."""
     if regard.MAPS[name].stochastic or regard.MAPS[name].acts_on == "matrix":
         pytest.skip("a row map is meant")
     query, keys, values = normal(2, 4), normal(6, 4, seed=1), torch.ones(6, 3, dtype=torch.float64)
@@ -391,7 +397,7 @@ def test_4_cosine_is_not_the_dot_product():
 
 
 def test_5_soft_attention_averages_and_hard_attention_picks():
-    """Slides speak of "extracting the values with the highest score" and of a "boolean map": that is argmax alone."""
+    """Slides "extract the values with the highest score", by a "boolean map": that is argmax, not softmax."""
     query, keys, values = normal(1, 4), normal(5, 4, seed=1), normal(5, 2, seed=2).requires_grad_()
     soft, hard = (regard.attend(query, keys, values, map=name) for name in ("softmax", "argmax"))
     assert ((soft.weights > 0) & (soft.weights < 1)).all()
@@ -408,7 +414,7 @@ def split_of_the_slides(x, layer, heads):
 
 
 def test_6_projections_of_multi_head_attention_keep_the_width():
-    """Linear(d, d/h), then view(b, −1, h, d/h): fails unless h divides n, and then its heads are positions."""
+    """Linear(d, d/h), then view(b, −1, h, d/h), as on a slide: fails unless h divides n."""
     d, heads = 16, 8
     narrow = nn.Linear(d, d // heads).double()
     with pytest.raises(RuntimeError, match="invalid for input"):
@@ -426,7 +432,7 @@ def test_6_projections_of_multi_head_attention_keep_the_width():
     assert seen.keys.shape == (1, heads, 8, d // heads)
     moved = (other.keys - seen.keys).abs().amax(-1)[0] > 0  # (heads, positions)
     assert moved.tolist() == [[place == 3 for place in range(8)]] * heads
-    torchs = regard.heads.convert.to_torch(ours)
+    torchs = to_torch(ours)
     close(seen.context, torchs(x, x, x)[0], atol=1e-12)
     assert ours(normal(2, 5, d)).context.shape == (2, 5, d)
 
@@ -459,7 +465,7 @@ def test_8_fusedmax_has_a_strength():
 
 
 def entmax15_by_sorting(theta):
-    """Exact for α = 1.5 alone: τ is the root of a quadratic for each possible support (Peters et al. 2019, §3)."""
+    """Exact for α = 1.5 alone: τ is the root of a quadratic for each support (Peters et al. 2019)."""
     top = (theta / 2).sort(descending=True).values
     for k in range(1, len(top) + 1):
         mean, square = top[:k].mean(), top[:k].square().mean()
@@ -469,7 +475,7 @@ def entmax15_by_sorting(theta):
 
 
 def test_9_sorting_is_exact_for_some_alphas_only():
-    """The slides give O(n log n) for every α. A sort leaves a closed form for τ at α = 1.5 and 2; else one iterates."""
+    """Slides give O(n log n) for every α: a sort leaves a closed form for τ at 1.5 and 2, no other."""
     for theta in normal(20, 9):
         tau, _ = threshold_by_sorting(theta.tolist())
         close(entmax(theta, alpha=2.0), (theta - tau).clamp(min=0), atol=1e-12)

@@ -1,5 +1,6 @@
 """swap: the map changes, and nothing else about a model does."""
 
+import pickle
 from copy import deepcopy
 
 import pytest
@@ -371,6 +372,7 @@ def test_a_copy_of_a_swapped_model_is_swapped(tmp_path):
     expected = model(src, tgt)
     copy = deepcopy(model)
     assert copy(src, tgt).equal(expected)
+    assert pickle.loads(pickle.dumps(model))(src, tgt).equal(expected)
     torch.save(model.state_dict(), tmp_path / "weights.pt")
     other = transformer()
     other.load_state_dict(torch.load(tmp_path / "weights.pt"))
@@ -544,9 +546,9 @@ def test_a_swapped_model_trains_on(map):
             losses.append(float(loss.detach()))
         return losses
 
-    before = steps(60)
+    before = steps(50)
     assert swap(model, map) == ("encode.layers.0.self_attn", "encode.layers.1.self_attn")
-    after = steps(120)
+    after = steps(100)
     assert sum(after[-10:]) < 0.7 * sum(before[-10:])
     with torch.no_grad(), regard.record(model.eval()) as seen:
         model(torch.randint(1, 10, (64, 8)))
@@ -570,8 +572,7 @@ def test_half_precision_and_autocast():
     torch.testing.assert_close(found.float(), exact(x, x, x)[0], atol=0.1, rtol=0.1)
 
 
-@pytest.mark.parametrize("map", ["softmax", "entmax15"])
-@pytest.mark.parametrize("mask", ["none", "both", "both float"])
+@pytest.mark.parametrize(("map", "mask"), [("softmax", "both"), ("entmax15", "both float")])
 def test_it_compiles_without_a_break(map, mask):
     _, swapped = pair(map=map)
     given, masks = inputs(swapped), MASKS[mask](B)

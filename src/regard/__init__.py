@@ -1,7 +1,7 @@
 """regard: neural attention you can swap, train, see and question."""
 
 from regard import heads as heads
-import importlib.util as _u
+from regard import losses as losses
 from regard import maps as maps
 from regard import masks as masks
 from regard import memories as memories

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import ChangedError, ShapeError
 from regard.core.place import Place
-from regard.core.shapes import check, check_float, check_rate, check_together
+from regard.core.shapes import check, check_float, check_rate, check_together, joined
 from regard.core.watching import Attentive, change_for, show
 from regard.maps.table import MAPS, facts_of
 from regard.maps.table import Map as MapEntry
@@ -152,9 +152,6 @@ def run(
         raise ValueError(
             "a map that acts on the whole matrix lets every row see all others: it takes no Causal mask."
         )
-    if place is None:
-        lengths = None if mask is None else mask.lengths()
-        place = Place.default(query.shape[-2], keys.shape[-2], query.device, lengths)
     call = Call(query, keys, values, score, map, mask, sees, place, dropout, change_for(owner))
     with _exact(query):
         context, kept = travel(call)
@@ -242,7 +239,7 @@ def _checked(query: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tenso
     check("keys", keys, "... n d_k")
     check("values", values, "... n d_v", n=keys.shape[-2])
     try:
-        torch.broadcast_shapes(query.shape[:-2], keys.shape[:-2], values.shape[:-2])
+        joined(query.shape[:-2], keys.shape[:-2], values.shape[:-2])
     except RuntimeError:
         shapes = ", ".join(str(tuple(t.shape)) for t in (query, keys, values))
         raise ShapeError(

@@ -11,13 +11,14 @@ import torch
 PACKAGES = ["regard", "torch", "numba", "entmax"]
 
 
-def machine() -> dict[str, str | int | None]:
-    """Facts about this machine and its versions; a package that is not here has None."""
-    facts: dict[str, str | int | None] = {
+def machine() -> dict[str, str | float | None]:
+    """Facts about this machine, its load and its versions; a package that is not here has None."""
+    facts: dict[str, str | float | None] = {
         "date": date.today().isoformat(),
         "processor": processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "threads": torch.get_num_threads(),
+        "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
         "python": platform.python_version(),
     }
     for package in PACKAGES:

@@ -5,6 +5,7 @@ from typing import Any
 
 Row = dict[str, Any]
 Curves = dict[str, list[tuple[int, float]]]
+SHORT = {"forward": "fwd", "forward + backward": "fwd + bwd"}
 NOTE = {True: "yes", False: "no", None: ""}
 
 
@@ -27,11 +28,12 @@ def cells(row: Row) -> list[str]:
     amount = duration(row["seconds"]) if row["mebibytes"] is None else f"{row['mebibytes']:.0f} MiB"
     support = "" if row["support"] is None else f"{row['support']:.1f}"
     limit = "" if row["limit"] is None else f"≤ {ratio(row['limit'])}"
-    found = [row["what"], size, row["scale"] or "", support, row["against"], amount]
+    what, mode = row["what"].removesuffix(f", {row['mode']}"), SHORT.get(row["mode"], "")
+    found = [what, mode, size, row["scale"] or "", support, row["against"], amount]
     return [*found, ratio(row["ratio"]), limit, NOTE[row["held"]]]
 
 
-HEADINGS = ["what", "rows × n", "scores", "support", "against", "ours", "ratio", "limit", "held"]
+HEADINGS = ["what", "mode", "rows × n", "scores", "support", "against", "ours", "ratio", "limit", "held"]
 
 
 def details(rows: Iterable[Row]) -> str:

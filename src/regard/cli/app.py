@@ -1,5 +1,6 @@
 """The command `regard`: what its commands share."""
 
+import os
 import sys
 from importlib.metadata import version as installed
 from typing import Any, NoReturn
@@ -42,9 +43,9 @@ app = typer.Typer(
 )
 
 
-def console() -> Console:
-    """Where answers go."""
-    return Console(highlight=False)
+def console(wide: int = 80) -> Console:
+    """Where answers go; as wide as the terminal, or this wide where there is none."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else wide)
 
 
 def aside() -> Console:

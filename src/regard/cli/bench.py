@@ -43,11 +43,13 @@ def report(cases: list[Case], command: str, *, quick: bool, as_json: bool, plot:
         _can_plot(plot)
     screen, facts = aside(), machine()
     screen.print("{processor}, {cores} cores, {threads} threads, torch {torch}".format(**facts))
+    if float(facts["load"] or 0) > 1:
+        screen.print(f"the machine is busy (load {facts['load']}): what is measured now means little")
     rows = [{**row, "command": command, **facts} for row in _measured(cases, QUICK if quick else Effort())]
     if as_json:
         print(json.dumps(rows, indent=1, ensure_ascii=False))
     else:
-        console().print(_table(rows))
+        console(wide=150).print(_table(rows))
     if plot is not None and any(curves(rows).values()):
         from regard.views import growth, save
 

@@ -20,8 +20,9 @@ def maps(only: Only = None, quick: Quick = False, as_json: AsJson = False, plot:
     """
     groups = checked(only, subject.GROUPS)
     if "peers" in groups and without_peers():
-        aside().print(
+        missing = (
             "the entmax package is not here, so nothing is measured against it: pip install 'regard\\[peers]'"
         )
+        aside().print(missing, soft_wrap=True)
     cases = subject.cases(groups, subject.SIZES[:2] if quick else subject.SIZES)
     report(cases, "regard bench maps", quick=quick, as_json=as_json, plot=plot)

@@ -12,7 +12,7 @@ from regard.cli.app import app, complain, console
 from regard.cli.draw import column, table
 from regard.cli.maps import labels, through
 
-SCORES = [2.0, 1.0, 0.9, 0.1, -1.0]
+SCORES = [1.1, 1.0, 0.8, 0.1, -1.0]
 SOURCE = ["le", "chat", "noir", "dort", "sur", "le", "lit"]
 TARGET = ["the", "black", "cat", "sleeps", "on", "the", "bed"]
 ALIGNED = [0, 2, 1, 3, 4, 5, 6]  # the source word each target word stands for

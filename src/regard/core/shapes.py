@@ -42,6 +42,13 @@ def check_together(**tensors: Tensor) -> None:
             )
 
 
+def joined(*shapes: torch.Size) -> torch.Size:
+    """The shape that all of these broadcast to."""
+    if all(shape == shapes[0] for shape in shapes):  # torch's own function takes its time
+        return shapes[0]
+    return torch.Size(torch.broadcast_shapes(*shapes))
+
+
 def widened(tensor: Tensor) -> Tensor:
     """float16 and bfloat16 become float32, everything else stays: half precision is computed in float32."""
     return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor

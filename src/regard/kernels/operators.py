@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C._functorch import TransformType, get_interpreter_stack
 from torch.autograd import Function, forward_ad
 from torch.utils.flop_counter import register_flop_formula
 
@@ -51,6 +52,16 @@ def is_plain(tensor: Tensor) -> bool:
         and not torch._C._len_torch_function_stack()
         and torch._C._get_tracing_state() is None
     )
+
+
+def _refuse_nested_forward_mode() -> None:
+    """Raise where torch would give zeros: it does not differentiate the jvp of a Function by another jvp."""
+    levels = get_interpreter_stack() or []
+    if sum(level.key() == TransformType.Jvp for level in levels) > 1:
+        raise NotImplementedError(
+            "row maps have no forward-mode derivative of a forward-mode derivative; "
+            "got jacfwd or jvp inside another. Use torch.func.hessian or jacfwd(jacrev(...))."
+        )
 
 
 def _run(kernel: Callable[..., Any], settings: tuple[float, ...], *tensors: Tensor) -> Tensor:
@@ -142,6 +153,7 @@ def row_operator(
         elif is_plain(scores):
             run = apply_plainly if differentiated else forward_by_kernel
         else:
+            _refuse_nested_forward_mode()
             run = Differentiable.apply
         return run(scores, *settings)
 

@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 from regard.kernels.compiled import compiled
 
-BLOCK = 128  # so many scores are summed in their own precision; the sums of blocks are added in float64
+BLOCK = 1024  # so many scores are summed in their own precision; the sums of blocks are added in float64
 ZERO = np.float32(0)  # takes the precision of what it meets
 
 

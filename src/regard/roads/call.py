@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.place import Place
+from regard.core.shapes import joined
 from regard.core.watching import Change
 from regard.maps.table import Map, facts_of
 from regard.masks.mask import Given, Mask
@@ -24,7 +25,7 @@ class Call:
     map: Callable[..., Tensor]
     mask: Mask | None
     sees: Tensor | None  # (..., m or 1): which queries may look at anything; None = all
-    place: Place
+    place: Place | None = None  # None: the last m places of n, made when a term asks
     dropout: float = 0.0
     change: Change | None = None  # an intervention on the weights
 
@@ -39,8 +40,7 @@ class Call:
     @property
     def batch(self) -> torch.Size:
         """The axes before (m, n) that query and keys have together."""
-        shapes = self.query.shape[:-2], self.keys.shape[:-2], self.values.shape[:-2]
-        return torch.Size(torch.broadcast_shapes(*shapes))
+        return joined(self.query.shape[:-2], self.keys.shape[:-2], self.values.shape[:-2])
 
     @property
     def facts(self) -> Map | None:
@@ -79,12 +79,21 @@ class Call:
             query=self.query[..., start:stop, :],
             mask=None if visible is None else Given(visible),
             sees=sees,
-            place=self.place.rows(start, stop),
+            place=self.where().rows(start, stop),
         )
+
+    def where(self) -> Place:
+        """The place of the queries and keys."""
+        if self.place is not None:
+            return self.place
+        lengths = None if self.mask is None else self.mask.lengths()
+        return Place.default(self.m, self.n, self.query.device, lengths)
 
     def scores(self, visible: Tensor | None) -> Tensor:
         """θ (..., m, n), before the mask."""
-        place = self.place if visible is None else replace(self.place, visible=visible)
+        place = None
+        if getattr(self.score, "uses_place", False):
+            place = replace(self.where(), visible=visible)
         return score_at(self.score, self.query, self.keys, place)
 
     def weights(self, scores: Tensor, visible: Tensor | None) -> Tensor:

@@ -31,7 +31,8 @@ def flash(call: Call) -> Tensor:
     if visible is not None and call.sees is not None:
         visible = visible | ~call.sees.unsqueeze(-1)  # torch wants every query to see something: undone below
     causal = call.mask is not None and visible is None
-    query, keys, values = (t.expand(*call.batch, *t.shape[-2:]) for t in (query, keys, widened(call.values)))
+    batch = call.batch
+    query, keys, values = (t.expand(*batch, *t.shape[-2:]) for t in (query, keys, widened(call.values)))
     if torch.compiler.is_compiling() or not call.tracked:
         context = _sdpa(query, keys, values, visible, causal)
     else:

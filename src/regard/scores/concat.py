@@ -10,6 +10,7 @@ Luong, Pham & Manning (2015), arXiv:1508.04025, §3.1 ("concat").
 import torch
 from torch import Tensor, nn
 
+from regard.core.shapes import joined
 from regard.scores.score import Score, check_widths, linear
 from regard.scores.table import register
 
@@ -28,7 +29,7 @@ class Concat(Score):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """Score query (..., m, d_q) against keys (..., n, d_k): (..., m, n)."""
         check_widths(query, keys, self.d_q, self.d_k)
-        batch = torch.broadcast_shapes(query.shape[:-2], keys.shape[:-2])
+        batch = joined(query.shape[:-2], keys.shape[:-2])
         m, n = query.shape[-2], keys.shape[-2]
         q = query.unsqueeze(-2).expand(*batch, m, n, self.d_q)
         k = keys.unsqueeze(-3).expand(*batch, m, n, self.d_k)

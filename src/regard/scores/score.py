@@ -82,7 +82,7 @@ class Sum(Score):
         return theta
 
 
-def score_at(score: Callable[..., Tensor], query: Tensor, keys: Tensor, place: Place) -> Tensor:
+def score_at(score: Callable[..., Tensor], query: Tensor, keys: Tensor, place: Place | None) -> Tensor:
     """θ (..., m, n) of any score: half precision is widened for ours, left as it came for a stranger's."""
     if not isinstance(score, Score):
         theta = score(query, keys)
@@ -93,7 +93,7 @@ def score_at(score: Callable[..., Tensor], query: Tensor, keys: Tensor, place: P
             )
         return widened(theta)
     query, keys = widened(query), widened(keys)
-    return score(query, keys, place) if score.uses_place else score(query, keys)
+    return score(query, keys, place) if score.uses_place and place is not None else score(query, keys)
 
 
 class FeatureTerm(Protocol):

@@ -1,0 +1,49 @@
+"""Finding the few keys of a row that matter, by the maxima of groups of four keys.
+
+The group k of a row of n keys has the keys k, k + q, k + 2q and k + 3q, q = n // 4, so that the maxima of all groups
+are one vectorised pass; the keys left over, up to three, count for the first groups but are looked at apart. Keys are then looked for in groups whose
+maximum is above the bar, and moved without a branch, which would be mispredicted too often.
+"""
+
+from typing import Any
+
+from regard.kernels.compiled import compiled
+from regard.kernels.rows import maximum
+
+
+@compiled
+def fold(row: Any, tops: Any) -> Any:
+    """Write the maxima of the groups of a row, at least 12 keys, into tops; return those places of it."""
+    q = row.size // 4
+    a, b, c, d = row[:q], row[q : 2 * q], row[2 * q : 3 * q], row[3 * q : 4 * q]
+    for k in range(q):
+        tops[k] = maximum(maximum(a[k], b[k]), maximum(c[k], d[k]))
+    for j in range(4 * q, row.size):
+        tops[j - 4 * q] = maximum(tops[j - 4 * q], row[j])
+    return tops[:q]
+
+
+@compiled
+def groups_above(tops: Any, origin: Any, bar: Any) -> float:
+    """How many groups have a maximum above the bar, measured from the origin."""
+    count = tops.dtype.type(0)
+    for top in tops:
+        count += tops.dtype.type(1) if top - origin > bar else tops.dtype.type(0)
+    return count
+
+
+@compiled
+def gather(row: Any, tops: Any, origin: Any, bar: Any, groups: Any, values: Any, places: Any) -> int:
+    """Write row − origin, where above the bar, into values, and where that is into places; return how many."""
+    hits = m = 0
+    for k in range(tops.size):
+        groups[hits] = k
+        hits += tops[k] - origin > bar
+    for i in range(hits):
+        for j in range(groups[i], groups[i] + 4 * tops.size, tops.size):
+            values[m], places[m] = row[j] - origin, j
+            m += values[m] > bar
+    for j in range(4 * tops.size, row.size):
+        values[m], places[m] = row[j] - origin, j
+        m += values[m] > bar
+    return m
