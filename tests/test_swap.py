@@ -210,6 +210,18 @@ def test_bad_inputs_are_named():
         swapped(ragged, ragged, ragged)
 
 
+@pytest.mark.parametrize(("b", "m", "n"), [(0, M, N), (B, 0, N), (B, M, 0)])
+def test_empty_inputs(b, m, n):
+    _, swapped = pair(map="entmax15")
+    given = [torch.zeros(b, k, D, dtype=torch.float64) for k in (m, n, n)]
+    output, weights = swapped(*given)
+    assert weights.shape == (b, m, n)
+    assert output.shape == (b, m, D)
+    if n == 0:  # nothing to look at
+        torch.testing.assert_close(output, swapped.out_proj.bias.expand_as(output))
+        assert swapped(*given, key_padding_mask=torch.zeros(b, n).bool())[0].equal(output)
+
+
 # Whole models
 
 

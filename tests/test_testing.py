@@ -58,6 +58,17 @@ def test_what_is_causal_passes():
     testing.check_causal(lambda x: x.cumsum(1), torch.randn(1, 200, 2))  # many places
 
 
+@pytest.mark.parametrize("map", ["softmax", "entmax15", "sparsemax", "sigmoid"])
+def test_long_sequences_take_roads_that_are_causal_and_blind_to_padding(map):
+    heads, x = (
+        regard.MultiHead(D, 2, map=map),
+        torch.randn(1, 140, D, generator=torch.Generator().manual_seed(1)),
+    )
+    testing.check_causal(lambda x: heads(x, mask=Causal()), x)
+    testing.check_padding(lambda x, lengths: heads(x, mask=Lengths(lengths)), x, torch.tensor([138]))
+    testing.check_permutation(heads, x)
+
+
 @pytest.mark.parametrize(
     ("leak", "says"),
     [

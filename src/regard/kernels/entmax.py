@@ -18,7 +18,8 @@ def forward(start: int, stop: int, scores: Any, alpha: Any, weights: Any) -> Non
     n, kind = scores.shape[1], scores.dtype
     wide, wide_p, places = np.empty(n), np.empty(n), np.empty(n + LANES, np.int32)  # wide: for α > 2
     tops, groups = np.empty(n // 4, kind), np.empty(n // 4 + 1, np.int32)
-    spaces = np.empty(n + 2 * LANES, kind), np.empty(n + 2 * LANES, kind), tops, groups, places
+    sample = np.empty(LANES * min(max(n // (8 * LANES), 4), 64), kind)
+    spaces = np.empty(n + 2 * LANES, kind), np.empty(n + 2 * LANES, kind), sample, tops, groups, places
     beta = high = window = -1.0
     for i in range(start, stop):
         if not alpha[i] >= 1:

@@ -72,21 +72,42 @@ def newton(beta: float, f: float, s: float) -> float:
 
 
 @compiled
-def solve(u: Any, p: Any, beta: float, lam: float, high: float) -> Any:
-    """Write weights p of scores u, from a λ left of the root; return the λ they belong to and the step left.
+def halley(beta: float, f: float, s: float, q: float) -> float:
+    """The step in λ by tangent and curvature of f^β. For α > 1.5 that has none where a key leaves: Newton's."""
+    step = newton(beta, f, s)
+    bend = 0.5 * step * (1 - beta) * (q / s - s / f)
+    return step / (1 - bend) if beta <= 0.5 and bend < 0.5 else step
+
+
+@compiled
+def guess(u: Any, p: Any, sample: Any, beta: float, lam: float) -> float:
+    """A λ that is about right, from a sample of many scores u."""
+    size = sample.size
+    for k in range(size):
+        sample[k] = u[k * (u.size // size)]
+    for _ in range(3):
+        f, s, q = evaluate(sample, p, beta, lam)
+        if f == 0:
+            break
+        many = u.size / size
+        lam += halley(beta, f * many, s * many, q * many)
+    return lam
+
+
+@compiled
+def solve(u: Any, p: Any, beta: float, low: float, lam: float, high: float) -> Any:
+    """Write weights p of scores u, from a λ between two bounds; return the λ they belong to and the step left.
 
     The step is so small that weights can follow it by the first terms of their series.
     """
     eps = np.finfo(u.dtype).eps
     near = eps**0.34 if beta <= 0.5 else 8 * eps
-    low, before, step = lam, np.inf, 0.0
+    before, step = np.inf, 0.0
+    if not low <= lam <= high:
+        lam = low
     for _ in range(60):
         f, s, q = evaluate(u, p, beta, lam)
-        step = newton(beta, f, s)
-        if beta <= 0.5:  # Halley's correction; for larger α, f has no second derivative where a key leaves
-            bend = 0.5 * step * (1 - beta) * (q / s - s / f)
-            if bend < 0.5:
-                step /= 1 - bend
+        step = halley(beta, f, s, q) if f > 0 else -np.inf
         off = abs(f - 1)
         unseen = (-beta * step) ** (1 / beta) if step < 0 else 0.0  # the most that a key now out could come to
         if (off <= near and unseen <= eps) or (off < 1e-5 and off >= before):
@@ -119,7 +140,7 @@ def gentle(row: Any, weights: Any, beta: float, high: float, window: float, spac
     """Weights of one row; λ ≤ high, and below λ − window weights are 0."""
     T = row.dtype.type
     n = row.size
-    u, p, tops, groups, places = spaces
+    u, p, sample, tops, groups, places = spaces
     parts, other = row, p
     if n > PARTS:
         parts = tops = fold(row, tops)
@@ -147,7 +168,8 @@ def gentle(row: Any, weights: Any, beta: float, high: float, window: float, spac
             u[j] = row[j] - best
     u = padded(u, m, -np.inf)
     p = p[: u.size]
-    lam, step = solve(u, p, beta, lam, high)
+    start = guess(u, p, sample, beta, lam) if m > 4 * sample.size - 1 else lam
+    lam, step = solve(u, p, beta, lam, start, high)
     follow(u, p, beta, lam, step)
     if sparse:
         weights[:] = 0

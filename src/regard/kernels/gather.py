@@ -35,15 +35,19 @@ def groups_above(tops: Any, origin: Any, bar: Any) -> float:
 @compiled
 def gather(row: Any, tops: Any, origin: Any, bar: Any, groups: Any, values: Any, places: Any) -> int:
     """Write row − origin, where above the bar, into values, and where that is into places; return how many."""
+    q = tops.size
     hits = m = 0
-    for k in range(tops.size):
+    for k in range(q):
         groups[hits] = k
         hits += tops[k] - origin > bar
     for i in range(hits):
-        for j in range(groups[i], groups[i] + 4 * tops.size, tops.size):
-            values[m], places[m] = row[j] - origin, j
-            m += values[m] > bar
-    for j in range(4 * tops.size, row.size):
-        values[m], places[m] = row[j] - origin, j
-        m += values[m] > bar
+        for c in range(4):
+            j = groups[i] + c * q
+            x = row[j] - origin
+            values[m], places[m] = x, j
+            m += x > bar
+    for j in range(4 * q, row.size):
+        x = row[j] - origin
+        values[m], places[m] = x, j
+        m += x > bar
     return m

@@ -66,12 +66,12 @@ def _refuse_nested_forward_mode() -> None:
 
 def _run(kernel: Callable[..., Any], settings: tuple[float, ...], *tensors: Tensor) -> Tensor:
     """Call kernel(start, stop, *tensors, answer, *settings) on plain tensors seen as (rows, n)."""
-    tensors = tuple(tensor.detach().contiguous() for tensor in tensors)
-    answer = torch.empty_like(tensors[0])
+    rows = [(t.detach() if t.requires_grad else t).contiguous() for t in tensors]
+    answer = torch.empty_like(rows[0])
     size = answer.numel()
     if size:
         n = answer.shape[-1]
-        arrays = [tensor.numpy().reshape(-1, n) for tensor in (*tensors, answer)]
+        arrays = [t.numpy().reshape(-1, n) for t in (*rows, answer)]
         over_rows(kernel, size // n, size, *arrays, *settings)
     return answer
 

@@ -88,11 +88,20 @@ class _Differentiable(_Compilable):  # Dynamo refuses a Function that has the jv
         return (tangent * ctx.saved_tensors[0]).sum(-1)
 
 
+def _entropy(p: Tensor, alpha: float) -> Tensor:
+    """H_α of weights (..., n): (...); the two usual α without powers."""
+    if alpha == 2:
+        return (p - p * p).sum(-1) / 2
+    if alpha == 1.5:
+        return (p - p * p.sqrt()).sum(-1) / 0.75
+    return tsallis(p, alpha)
+
+
 def _conjugate(theta: Tensor, alpha: float) -> Tensor:
-    """Ω*(θ) of scores (..., n): (...)."""
+    """Ω*(θ) of scores (..., n) that are at most 0: (...)."""
     weights = softmax(theta) if alpha == 1 else sparsemax(theta) if alpha == 2 else entmax(theta, alpha)
-    p, fixed = weights.detach(), theta.detach()
-    value = (p * torch.where(p == 0, 0, fixed)).sum(-1) + tsallis(p, alpha)
+    p, finite = weights.detach(), theta.detach().clamp(min=torch.finfo(theta.dtype).min)
+    value = finite.logsumexp(-1) if alpha == 1 else torch.linalg.vecdot(p, finite) + _entropy(p, alpha)
     function = _Compilable if torch.compiler.is_compiling() else _Differentiable
     return function.apply(value, theta, weights)  # type: ignore[no-any-return]
 
