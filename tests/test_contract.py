@@ -173,6 +173,8 @@ def test_empty_sequences(map):
     seen = attend(torch.randn(2, 0, D), torch.randn(2, 5, D), map=map)
     assert seen.context.shape == (2, 0, D)
     assert seen.weights.shape == (2, 0, 5)
+    none = torch.ones(2, 0, 5, dtype=torch.bool)
+    assert attend(torch.randn(2, 0, D), torch.randn(2, 5, D), map=map, mask=none).context.shape == (2, 0, D)
     assert attend(torch.randn(0, 3, D), torch.randn(0, 5, D), map=map, mask=Causal()).context.shape == (
         0,
         3,
@@ -213,3 +215,10 @@ def test_autocast_does_not_round_the_inside():
         seen = attend(q, k.bfloat16(), v, map="sparsemax")
         torch.testing.assert_close(seen.weights, attend(q, k.bfloat16().float(), v, map="sparsemax").weights)
     assert seen.context.dtype == torch.float32
+
+
+def test_weights_can_be_looked_at_inside_what_is_compiled():
+    torch._dynamo.reset()
+    q, k, v = inputs(grad=True)
+    compiled = torch.compile(lambda q: attend(q, k, v, mask=Causal()).weights, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(q), attend(q, k, v, mask=Causal()).weights)

@@ -7,6 +7,7 @@ from regard import masks as masks
 from regard import memories as memories
 from regard import positions as positions
 from regard import scores as scores
+from regard import testing as testing
 from regard.attention import Attended as Attended
 from regard.attention import Attention as Attention
 from regard.attention import attend as attend
@@ -17,5 +18,6 @@ from regard.looking import intervene as intervene
 from regard.looking import record as record
 from regard.maps import MAPS as MAPS
 from regard.scores import SCORES as SCORES
+from regard.swap import swap as swap
 
 __version__ = "0.1.0"

@@ -9,7 +9,6 @@ query, keys and mask, so looking never changes the answer.
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -40,6 +39,7 @@ class Attended:
     kept: Tensor | None = None  # weights that cannot be computed again: random maps, interventions
     versions: tuple[tuple[str, Tensor, int], ...] = field(default=(), repr=False)
     grad: bool = True  # whether scores and weights are part of the graph
+    looked: dict[str, Tensor] = field(default_factory=dict, repr=False)  # what was looked at already
 
     @property
     def query(self) -> Tensor:
@@ -61,23 +61,30 @@ class Attended:
         """Who may look at what."""
         return self.call.mask
 
-    @cached_property
+    @property
     def scores(self) -> Tensor:
         """θ: (..., m, n), before the mask."""
-        self._unchanged()
-        with self._looking():
-            scores = self.call.scores(self.call.visible(0, self.call.m))
-        return scores.expand(*self.call.batch, *scores.shape[-2:]).to(self.query.dtype)
-
-    @cached_property
-    def weights(self) -> Tensor:
-        """p: (..., m, n), after any intervention, before dropout; 0 for a query that may look at nothing."""
-        weights = self.kept
-        if weights is None:
+        if "scores" not in self.looked:
             self._unchanged()
             with self._looking():
-                weights = plain(replace(self.call, dropout=0.0))[1]
-        return weights.expand(*self.call.batch, *weights.shape[-2:]).to(self.query.dtype)
+                scores = self.call.scores(self.call.visible(0, self.call.m))
+            self.looked["scores"] = self._whole(scores)
+        return self.looked["scores"]
+
+    @property
+    def weights(self) -> Tensor:
+        """p: (..., m, n), after any intervention, before dropout; 0 for a query that may look at nothing."""
+        if "weights" not in self.looked:
+            weights = self.kept
+            if weights is None:
+                self._unchanged()
+                with self._looking():
+                    weights = plain(replace(self.call, dropout=0.0))[1]
+            self.looked["weights"] = self._whole(weights)
+        return self.looked["weights"]
+
+    def _whole(self, x: Tensor) -> Tensor:
+        return x.expand(*self.call.batch, *x.shape[-2:]).to(self.query.dtype)
 
     def detach(self) -> "Attended":
         """The same, cut off from the graph: what is looked at later comes without gradient."""
@@ -88,6 +95,7 @@ class Attended:
             call=replace(self.call, query=query, keys=keys, values=values),
             kept=None if self.kept is None else self.kept.detach(),
             grad=False,
+            looked={},
         )
 
     @contextmanager

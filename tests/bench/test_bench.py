@@ -171,7 +171,9 @@ def test_the_command_says_when_there_is_nothing_to_draw(tmp_path, monkeypatch):
 
 
 def test_the_command_shows_a_table():
-    done = CliRunner().invoke(app, ["bench", "attention", "--only", "decoding", "--quick"])
+    done = CliRunner().invoke(
+        app, ["bench", "attention", "--only", "decoding", "--quick"], env={"COLUMNS": "150"}
+    )
     assert done.exit_code == 0, done.output
     assert done.stdout.split()[:2] == ["what", "mode"]
     assert "entmax15" in done.stdout

@@ -15,7 +15,7 @@ ROWS = [name for name in MAPS if MAPS[name].acts_on == "row"]
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="regard")
+    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="regard", env={"COLUMNS": "80"})
 
 
 def answer(*arguments):

@@ -72,7 +72,7 @@ def _measured(cases: list[Case], effort: Effort) -> list[dict[str, Any]]:
 def _table(rows: list[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for heading in HEADINGS:
-        table.add_column(heading, justify="right" if heading in RIGHT else "left")
+        table.add_column(heading, justify="right" if heading in RIGHT else "left", overflow="fold")
     for row in rows:
         table.add_row(*cells(row), style="red" if row["held"] is False else None)
     return table

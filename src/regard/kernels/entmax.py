@@ -18,14 +18,14 @@ def forward(start: int, stop: int, scores: Any, alpha: Any, weights: Any) -> Non
     n, kind = scores.shape[1], scores.dtype
     wide, wide_p, places = np.empty(n), np.empty(n), np.empty(n + LANES, np.int32)  # wide: for α > 2
     tops, groups = np.empty(n // 4, kind), np.empty(n // 4 + 1, np.int32)
-    sample = np.empty(LANES * min(max(n // (8 * LANES), 4), 64), kind)
+    sample = np.empty(LANES * min(max(n // (8 * LANES), 2), 16), kind)
     spaces = np.empty(n + 2 * LANES, kind), np.empty(n + 2 * LANES, kind), sample, tops, groups, places
     beta = high = window = -1.0
     for i in range(start, stop):
         if not alpha[i] >= 1:
             weights[i, :] = np.nan
         elif alpha[i] > 2:
-            steep(scores[i], weights[i], alpha[i] - 1, wide, wide_p, places)
+            steep(scores[i], weights[i], alpha[i] - 1, wide, wide_p, spaces)
         else:
             if max(alpha[i] - 1, LEAST) != beta:
                 beta = max(alpha[i] - 1, LEAST)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.kernels.compiled import compiled
+from regard.kernels.rows import inlined
 from regard.kernels.gather import fold, gather, groups_above
 from regard.kernels.powers import exp2, exp_tail, log2
 from regard.kernels.rows import BLOCK, fill_without, largest
@@ -31,7 +31,7 @@ PARTS = 64
 TINY = 1e-30
 
 
-@compiled
+@inlined
 def padded(buffer: Any, m: int, value: float) -> Any:
     """The first m places of a buffer and some more, which get a value that does not count."""
     full = -(-m // LANES) * LANES
@@ -40,7 +40,7 @@ def padded(buffer: Any, m: int, value: float) -> Any:
     return buffer[:full]
 
 
-@compiled
+@inlined
 def evaluate(u: Any, p: Any, beta: float, lam: float) -> Any:
     """Write p(λ) of scores u, and return Σp, Σp/y and Σp/y²; the last is of use for α ≤ 1.5."""
     T = u.dtype.type
@@ -65,13 +65,13 @@ def evaluate(u: Any, p: Any, beta: float, lam: float) -> Any:
     return f, s, q
 
 
-@compiled
+@inlined
 def newton(beta: float, f: float, s: float) -> float:
     """The step in λ by the tangent of f^β: never beyond the root if f > 1."""
     return -math.expm1(-beta * math.log(f)) / beta * f / s
 
 
-@compiled
+@inlined
 def halley(beta: float, f: float, s: float, q: float) -> float:
     """The step in λ by tangent and curvature of f^β. For α > 1.5 that has none where a key leaves: Newton's."""
     step = newton(beta, f, s)
@@ -79,13 +79,13 @@ def halley(beta: float, f: float, s: float, q: float) -> float:
     return step / (1 - bend) if beta <= 0.5 and bend < 0.5 else step
 
 
-@compiled
+@inlined
 def guess(u: Any, p: Any, sample: Any, beta: float, lam: float) -> float:
     """A λ that is about right, from a sample of many scores u."""
     size = sample.size
     for k in range(size):
         sample[k] = u[k * (u.size // size)]
-    for _ in range(3):
+    for _ in range(2):
         f, s, q = evaluate(sample, p, beta, lam)
         if f == 0:
             break
@@ -94,7 +94,7 @@ def guess(u: Any, p: Any, sample: Any, beta: float, lam: float) -> float:
     return lam
 
 
-@compiled
+@inlined
 def solve(u: Any, p: Any, beta: float, low: float, lam: float, high: float) -> Any:
     """Write weights p of scores u, from a λ between two bounds; return the λ they belong to and the step left.
 
@@ -123,7 +123,7 @@ def solve(u: Any, p: Any, beta: float, low: float, lam: float, high: float) -> A
     return lam, step
 
 
-@compiled
+@inlined
 def follow(u: Any, p: Any, beta: float, lam: float, step: float) -> None:
     """Take weights p(λ) to p(λ + step): p·(1 − βt)^{1/β} with t = step/y, by its first three terms."""
     T = u.dtype.type
@@ -135,7 +135,7 @@ def follow(u: Any, p: Any, beta: float, lam: float, step: float) -> None:
         p[j] = p[j] * (T(1) - t * (T(1) - half * t)) if y > edge else T(0)
 
 
-@compiled
+@inlined
 def gentle(row: Any, weights: Any, beta: float, high: float, window: float, spaces: Any) -> None:
     """Weights of one row; λ ≤ high, and below λ − window weights are 0."""
     T = row.dtype.type
@@ -150,25 +150,25 @@ def gentle(row: Any, weights: Any, beta: float, high: float, window: float, spac
     if not -np.inf < best < np.inf:
         fill_without(best, weights)
         return
-    for k in range(parts.size):
-        u[k] = parts[k] - best
-    some = padded(u, parts.size, -np.inf)
-    lam = 0.0
-    for _ in range(2):
-        f, s, q = evaluate(some, p, beta, lam)
-        lam += newton(beta, f, s)
-    bar = lam - window
-    bar = T(bar - 16 * np.finfo(row.dtype).eps * (1 + abs(bar)))
-    sparse = n > PARTS and 5 * groups_above(tops, best, bar) < n
-    m = n
-    if sparse:
-        m = gather(row, tops, best, bar, groups, u, places)
-    else:
+    lam, m, sparse = 0.0, n, False
+    if n > PARTS:
+        for k in range(parts.size):
+            u[k] = parts[k] - best
+        some = padded(u, parts.size, -np.inf)
+        for _ in range(2):
+            f, s, q = evaluate(some, p, beta, lam)
+            lam += newton(beta, f, s)
+        bar = lam - window
+        bar = T(bar - 16 * np.finfo(row.dtype).eps * (1 + abs(bar)))
+        sparse = 5 * groups_above(tops, best, bar) < n
+        if sparse:
+            m = gather(row, tops, best, bar, groups, u, places)
+    if not sparse:
         for j in range(n):
             u[j] = row[j] - best
     u = padded(u, m, -np.inf)
     p = p[: u.size]
-    start = guess(u, p, sample, beta, lam) if m > 4 * sample.size - 1 else lam
+    start = guess(u, p, sample, beta, lam) if m >= 8 * sample.size and beta > 0.15 else lam
     lam, step = solve(u, p, beta, lam, start, high)
     follow(u, p, beta, lam, step)
     if sparse:
@@ -180,7 +180,7 @@ def gentle(row: Any, weights: Any, beta: float, high: float, window: float, spac
             weights[j] = p[j]
 
 
-@compiled
+@inlined
 def back_sums(p: Any, g: Any, s: Any, beta: float, learned: bool, near: bool) -> Any:
     """Write s; return Σs, Σsg, and for ∂p/∂α: Σw, Σwg, 0 if it is near 1, else Σpg, Σpℓ, Σpℓg."""
     T = p.dtype.type
@@ -219,7 +219,7 @@ def back_sums(p: Any, g: Any, s: Any, beta: float, learned: bool, near: bool) ->
     return total, total_g, x, y, z
 
 
-@compiled
+@inlined
 def gentle_back(weights: Any, gradient: Any, answer: Any, beta: float, learned: bool, spaces: Any) -> float:
     """Write the gradient of one row of scores, and return that of α, if it is learned."""
     T = weights.dtype.type

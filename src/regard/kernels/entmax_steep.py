@@ -16,15 +16,19 @@ from typing import Any
 import numpy as np
 
 from regard.kernels.compiled import compiled
+from regard.kernels.gather import fold, gather
 from regard.kernels.powers import exp2, log2
+from regard.kernels.rows import fill_without, largest
+
+PARTS = 64
 
 
 @compiled
-def _above(u: Any, m: int, pivot: float, beta: float) -> float:
+def above(u: Any, pivot: float, beta: float) -> float:
     """Σ (β(uⱼ − pivot))^{1/β} over the keys above a pivot."""
     total = 0.0
-    for j in range(m):
-        y = beta * (u[j] - pivot)
+    for x in u:
+        y = beta * (x - pivot)
         safe = y if y > 0 else 1.0
         value = exp2(log2(safe - 1, safe) / beta)
         total += value if y > 0 else 0.0
@@ -32,23 +36,24 @@ def _above(u: Any, m: int, pivot: float, beta: float) -> float:
 
 
 @compiled
-def _keep(u: Any, where: Any, m: int, bar: float) -> int:
-    """Move the keys not below a bar to the front, and return their number."""
+def keep(u: Any, places: Any, bar: float) -> Any:
+    """Move the keys not below a bar to the front, and return the part that has them."""
     kept = 0
-    for j in range(m):
-        u[kept], where[kept] = u[j], where[j]
-        kept += not (u[j] < bar)
-    return kept
+    for j in range(u.size):
+        x = u[j]
+        u[kept], places[kept] = x, places[j]
+        kept += x >= bar
+    return u[:kept]
 
 
 @compiled
-def _sparsemax(u: Any, m: int) -> float:
+def sparsemax(u: Any) -> float:
     """sparsemax's λ for u, whose maximum is 0: the keys of its support lie above λ − 1."""
     lam = 0.0
-    for _ in range(m + 1):
+    for _ in range(u.size):
         total = count = 0.0
-        for j in range(m):
-            y = 1 + u[j] - lam
+        for x in u:
+            y = 1 + x - lam
             total += y if y > 0 else 0.0
             count += 1.0 if y > 0 else 0.0
         step = (total - 1) / count
@@ -59,39 +64,39 @@ def _sparsemax(u: Any, m: int) -> float:
 
 
 @compiled
-def _last(u: Any, m: int, beta: float) -> float:
+def last_of(u: Any, beta: float) -> float:
     """The lowest score in the support, found by trying a key near the mean of those in doubt."""
     inside, outside = 0.0, -np.inf
     while True:
         total = count = 0.0
-        for j in range(m):
-            doubt = outside < u[j] < inside
-            total += u[j] if doubt else 0.0
+        for x in u:
+            doubt = outside < x < inside
+            total += x if doubt else 0.0
             count += 1.0 if doubt else 0.0
         if count == 0:
             return inside
         mean, pivot = total / count, -np.inf
-        for j in range(m):
-            if outside < u[j] < inside and abs(u[j] - mean) < abs(pivot - mean):
-                pivot = u[j]
-        if _above(u, m, pivot, beta) < 1:
+        for x in u:
+            if outside < x < inside and abs(x - mean) < abs(pivot - mean):
+                pivot = x
+        if above(u, pivot, beta) < 1:
             inside = pivot
         else:
             outside = pivot
 
 
 @compiled
-def _weigh(u: Any, p: Any, m: int, beta: float) -> None:
-    """Weights p of a support u whose last key is at 0."""
-    pi = 1 / m
-    for j in range(m):
+def weigh(u: Any, p: Any, beta: float) -> None:
+    """Write weights p of a support u whose last key is at 0."""
+    pi, total = 1 / u.size, 1.0
+    for j in range(u.size):
         y = beta * u[j]
         safe = y if y > 0 else 1.0
         value = exp2(log2(safe - 1, safe) / beta)
         u[j] = value if y > 0 else 0.0  # a
     for _ in range(100):
         total = slope = 0.0
-        for j in range(m):
+        for j in range(u.size):
             high, low = max(pi, u[j]), min(pi, u[j])
             ratio = max(low / high, 1e-300)
             x = exp2(beta * log2(ratio - 1, ratio))
@@ -101,36 +106,49 @@ def _weigh(u: Any, p: Any, m: int, beta: float) -> None:
             total += value
             slope += exp2((beta - 1) * log2(share - 1, share))
         step = (total - 1) / slope
-        if abs(total - 1) < 4e-16 or step <= 1e-16 * pi:
+        if step <= 4e-16 * pi:
             break
         pi -= step
-    for j in range(m):
+    for j in range(u.size):
         p[j] /= total
 
 
 @compiled
-def steep(row: Any, weights: Any, beta: float, u: Any, p: Any, where: Any) -> None:
+def steep(row: Any, weights: Any, beta: float, u: Any, p: Any, spaces: Any) -> None:
     """Weights of one row of scores; u and p are float64, as long as the row."""
-    best = np.float64(row.max())
+    T = row.dtype.type
+    values, other, _, tops, groups, places = spaces
+    parts, bar, m = row, -1 / beta, row.size
+    if m > PARTS:
+        parts = tops = fold(row, tops)
+        while parts.size > PARTS:
+            parts, other = fold(parts, other), values
+    best = largest(parts)
     if not -np.inf < best < np.inf:
-        weights[:] = 0 if best == -np.inf else np.nan
+        fill_without(best, weights)
         return
+    top = np.float64(best)
+    if m > PARTS:
+        for k in range(parts.size):
+            u[k] = parts[k] - top
+        bar = max(bar, sparsemax(u[: parts.size]) - 1)
+        slack = 16 * np.finfo(row.dtype).eps * (1 + abs(bar))
+        m = gather(row, tops, best, T(bar - slack), groups, values, places)
+    else:
+        for j in range(m):
+            places[j] = j
+    for k in range(m):
+        u[k] = row[places[k]] - top
+    u = keep(u[:m], places, bar)
+    u = keep(u, places, sparsemax(u) - 1 - 1e-9)
+    last = last_of(u, beta)
+    u = keep(u, places, last)
+    for k in range(u.size):
+        u[k] -= last
+    weigh(u, p, beta)
     weights[:] = 0
-    for j in range(row.size):
-        u[j], where[j] = np.float64(row[j]) - best, j
-    m = _keep(u, where, row.size, -1 / beta)
-    for j in range(m):
-        if u[j] != u[j]:
-            weights[:] = np.nan
-            return
-    m = _keep(u, where, m, _sparsemax(u, m) - 1 - 1e-9)
-    last = _last(u, m, beta)
-    m = _keep(u, where, m, last)
-    for j in range(m):
-        u[j] -= last
-    _weigh(u, p, m, beta)
-    for j in range(m):
-        weights[where[j]] = p[j]
+    for k in range(u.size):
+        weights[places[k]] = p[k]
 
 
 @compiled

@@ -7,11 +7,13 @@ maximum is above the bar, and moved without a branch, which would be mispredicte
 
 from typing import Any
 
-from regard.kernels.compiled import compiled
+import numpy as np
+
+from regard.kernels.rows import inlined
 from regard.kernels.rows import maximum
 
 
-@compiled
+@inlined
 def fold(row: Any, tops: Any) -> Any:
     """Write the maxima of the groups of a row, at least 12 keys, into tops; return those places of it."""
     q = row.size // 4
@@ -23,7 +25,7 @@ def fold(row: Any, tops: Any) -> Any:
     return tops[:q]
 
 
-@compiled
+@inlined
 def groups_above(tops: Any, origin: Any, bar: Any) -> float:
     """How many groups have a maximum above the bar, measured from the origin."""
     count = tops.dtype.type(0)
@@ -32,22 +34,22 @@ def groups_above(tops: Any, origin: Any, bar: Any) -> float:
     return count
 
 
-@compiled
+@inlined
 def gather(row: Any, tops: Any, origin: Any, bar: Any, groups: Any, values: Any, places: Any) -> int:
     """Write row − origin, where above the bar, into values, and where that is into places; return how many."""
-    q = tops.size
-    hits = m = 0
+    q = np.uint64(tops.size)
+    hits = m = np.uint64(0)  # without a sign, an index needs no test whether it counts from the end
     for k in range(q):
         groups[hits] = k
-        hits += tops[k] - origin > bar
+        hits += np.uint64(tops[k] - origin > bar)
     for i in range(hits):
-        for c in range(4):
-            j = groups[i] + c * q
+        for c in range(np.uint64(4)):
+            j = np.uint64(groups[i]) + c * q
             x = row[j] - origin
             values[m], places[m] = x, j
-            m += x > bar
-    for j in range(4 * q, row.size):
+            m += np.uint64(x > bar)
+    for j in range(np.uint64(4) * q, np.uint64(row.size)):
         x = row[j] - origin
         values[m], places[m] = x, j
-        m += x > bar
-    return m
+        m += np.uint64(x > bar)
+    return np.int64(m)

@@ -89,12 +89,11 @@ class _Differentiable(_Compilable):  # Dynamo refuses a Function that has the jv
 
 
 def _entropy(p: Tensor, alpha: float) -> Tensor:
-    """H_α of weights (..., n): (...); the two usual α without powers."""
-    if alpha == 2:
-        return (p - p * p).sum(-1) / 2
-    if alpha == 1.5:
-        return (p - p * p.sqrt()).sum(-1) / 0.75
-    return tsallis(p, alpha)
+    """H_α of weights (..., n): (...)."""
+    if alpha < 1.25:
+        return tsallis(p, alpha)  # the difference below would lose its digits
+    power = p * p.sqrt() if alpha == 1.5 else p.pow(alpha)
+    return (p - power).sum(-1) / (alpha * (alpha - 1))
 
 
 def _conjugate(theta: Tensor, alpha: float) -> Tensor:

@@ -33,6 +33,8 @@ class Mask:
 
         None stands for all of them.
         """
+        if m == 0:
+            return None, None
         ends = self.interval(m, n, axes, device)
         if ends is not None:
             lo, hi = ends
