@@ -1,19 +1,15 @@
 """α-entmax for one row and 1 ≤ α ≤ 2.
 
-Write β = α − 1 and measure scores from their maximum, u = θ − max θ. Then pⱼ = [yⱼ]₊^{1/β} with yⱼ = 1 + β(uⱼ − λ),
-and λ, between 0 and (1 − n^{−β})/β, is where f(λ) = Σⱼ pⱼ comes to 1. As β → 0, p becomes exp(u − λ).
+Write β = α − 1 and measure scores from their maximum, u = θ − max θ. Then pⱼ = [yⱼ]₊^{1/β} with
+yⱼ = 1 + β(uⱼ − λ), and λ, between 0 and (1 − n^{−β})/β, is where f(λ) = Σⱼ pⱼ comes to 1. As β → 0, p
+becomes exp(u − λ).
 
-f(λ)^β is a norm of [y]₊, so convex in λ and nearly straight: Newton's steps on it, from the left, never pass the
-root, and two or three of Halley's reach rounding. The λ of any part of a row is a bound for the whole: the maxima of
-at most 64 parts, found on the way to the maximum, already tell most keys that they are out. If few are left they
-are gathered; else the whole row is worked on, since gathering would cost more than it saves.
+f(λ)^β is a norm of [y]₊, so convex in λ and nearly straight: Newton's steps on it, from the left, never pass
+the root, and two or three of Halley's reach rounding. The λ of any part of a row is a bound for the whole:
+the maxima of at most 64 parts, found on the way to the maximum, already tell most keys that they are out. If
+few are left they are gathered; else the whole row is worked on, as gathering would cost more than it saves.
 
-Backward needs p alone. With ℓ = log p, s = p^{1−β} and p̃ = s/Σs,
-
-    (∂p/∂θ) g = s∘(g − p̃ᵀg)      ∂p/∂α = p̃ Σw − w,  w = p ℓ² φ(βℓ),  φ(z) = (e^{−z} − 1 + z)/z²
-
-which is ½(p Σpℓ² − pℓ²) at α = 1. Where β|ℓ| is large for every key, w is mostly a multiple of s, which cancels:
-then ∂p/∂α is better written (p − p̃)/β² − (pℓ − p̃ Σpℓ)/β.
+α-entmax: Peters, Niculae & Martins (2019), arXiv:1905.05702, there by bisection for all α but 1.5 and 2.
 """
 
 import math
@@ -21,13 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from regard.kernels.rows import inlined
-from regard.kernels.gather import fold, gather, groups_above
-from regard.kernels.powers import exp2, exp_tail, log2
-from regard.kernels.rows import BLOCK, fill_without, largest
+from regard.kernels.gather import PARTS, fold, fold_more, gather, groups_above
+from regard.kernels.powers import exp2, log2
+from regard.kernels.rows import BLOCK, fill_without, inlined, largest
 
 LANES = 32  # buffers are filled up to a multiple of it, so that no vectorised loop ends in single steps
-PARTS = 64
 TINY = 1e-30
 
 
@@ -72,8 +66,8 @@ def newton(beta: float, f: float, s: float) -> float:
 
 
 @inlined
-def halley(beta: float, f: float, s: float, q: float) -> float:
-    """The step in λ by tangent and curvature of f^β. For α > 1.5 that has none where a key leaves: Newton's."""
+def halley(beta: float, f: float, s: float, q: float) -> Any:
+    """The step in λ by tangent and curvature; by the tangent for α > 1.5, where keys that leave are kinks."""
     step = newton(beta, f, s)
     bend = 0.5 * step * (1 - beta) * (q / s - s / f)
     return step / (1 - bend) if beta <= 0.5 and bend < 0.5 else step
@@ -81,22 +75,20 @@ def halley(beta: float, f: float, s: float, q: float) -> float:
 
 @inlined
 def guess(u: Any, p: Any, sample: Any, beta: float, lam: float) -> float:
-    """A λ that is about right, from a sample of many scores u."""
-    size = sample.size
-    for k in range(size):
-        sample[k] = u[k * (u.size // size)]
+    """A λ that is about right for many scores u, from a sample of them: it saves a pass."""
+    many, stride = u.size / sample.size, u.size // sample.size
+    for k in range(sample.size):
+        sample[k] = u[k * stride]
     for _ in range(2):
         f, s, q = evaluate(sample, p, beta, lam)
-        if f == 0:
-            break
-        many = u.size / size
-        lam += halley(beta, f * many, s * many, q * many)
+        if f > 0:
+            lam += halley(beta, f * many, s * many, q * many)
     return lam
 
 
 @inlined
 def solve(u: Any, p: Any, beta: float, low: float, lam: float, high: float) -> Any:
-    """Write weights p of scores u, from a λ between two bounds; return the λ they belong to and the step left.
+    """Write weights p of scores u, from a λ between two bounds; return the λ they are of and the step left.
 
     The step is so small that weights can follow it by the first terms of their series.
     """
@@ -109,7 +101,7 @@ def solve(u: Any, p: Any, beta: float, low: float, lam: float, high: float) -> A
         f, s, q = evaluate(u, p, beta, lam)
         step = halley(beta, f, s, q) if f > 0 else -np.inf
         off = abs(f - 1)
-        unseen = (-beta * step) ** (1 / beta) if step < 0 else 0.0  # the most that a key now out could come to
+        unseen = (-beta * step) ** (1 / beta) if step < 0 else 0.0  # the most that keys now out could get
         if (off <= near and unseen <= eps) or (off < 1e-5 and off >= before):
             break
         before = off
@@ -137,26 +129,23 @@ def follow(u: Any, p: Any, beta: float, lam: float, step: float) -> None:
 
 @inlined
 def gentle(row: Any, weights: Any, beta: float, high: float, window: float, spaces: Any) -> None:
-    """Weights of one row; λ ≤ high, and below λ − window weights are 0."""
+    """Weights of one row; λ ≤ high, and weights are 0 below λ − window."""
     T = row.dtype.type
     n = row.size
     u, p, sample, tops, groups, places = spaces
-    parts, other = row, p
-    if n > PARTS:
-        parts = tops = fold(row, tops)
-        while parts.size > PARTS:
-            parts, other = fold(parts, other), u
-    best = largest(parts)
+    tops = fold(row, tops) if n > PARTS else row
+    best = largest(tops)
     if not -np.inf < best < np.inf:
         fill_without(best, weights)
         return
     lam, m, sparse = 0.0, n, False
     if n > PARTS:
+        parts = fold_more(tops, p, u)
         for k in range(parts.size):
             u[k] = parts[k] - best
-        some = padded(u, parts.size, -np.inf)
+        parts = padded(u, parts.size, -np.inf)
         for _ in range(2):
-            f, s, q = evaluate(some, p, beta, lam)
+            f, s, q = evaluate(parts, p, beta, lam)
             lam += newton(beta, f, s)
         bar = lam - window
         bar = T(bar - 16 * np.finfo(row.dtype).eps * (1 + abs(bar)))
@@ -168,6 +157,7 @@ def gentle(row: Any, weights: Any, beta: float, high: float, window: float, spac
             u[j] = row[j] - best
     u = padded(u, m, -np.inf)
     p = p[: u.size]
+    # For α near 1 the bound is a good guess already.
     start = guess(u, p, sample, beta, lam) if m >= 8 * sample.size and beta > 0.15 else lam
     lam, step = solve(u, p, beta, lam, start, high)
     follow(u, p, beta, lam, step)
@@ -178,80 +168,3 @@ def gentle(row: Any, weights: Any, beta: float, high: float, window: float, spac
     else:
         for j in range(n):
             weights[j] = p[j]
-
-
-@inlined
-def back_sums(p: Any, g: Any, s: Any, beta: float, learned: bool, near: bool) -> Any:
-    """Write s; return Σs, Σsg, and for ∂p/∂α: Σw, Σwg, 0 if it is near 1, else Σpg, Σpℓ, Σpℓg."""
-    T = p.dtype.type
-    b, rest, ln2, square = T(beta), T(1 - beta), T(math.log(2)), T(1 / beta**2)
-    total = total_g = x = y = z = 0.0
-    for a in range(0, p.size, BLOCK):
-        p_, g_, s_ = p[a : a + BLOCK], g[a : a + BLOCK], s[a : a + BLOCK]
-        t, t_g, x_, y_, z_ = T(0), T(0), T(0), T(0), T(0)
-        for j in range(p_.size):
-            safe = p_[j] if p_[j] > 0 else T(1)
-            s_[j] = log2(safe - T(1), safe)
-        if learned and not near:
-            for j in range(p_.size):
-                pl = p_[j] * (s_[j] * ln2)
-                x_ += p_[j] * g_[j]
-                y_ += pl
-                z_ += pl * g_[j]
-        if learned and near:
-            for j in range(p_.size):
-                l = s_[j] * ln2
-                value = exp2(rest * s_[j]) if p_[j] > 0 else T(0)
-                s_[j] = value
-                t += value
-                t_g += value * g_[j]
-                far = (value - p_[j] + p_[j] * (b * l)) * square
-                w = p_[j] * l * l * exp_tail(b * l) if b * l > T(-0.5) else far
-                x_ += w
-                y_ += w * g_[j]
-        else:
-            for j in range(p_.size):
-                value = exp2(rest * s_[j]) if p_[j] > 0 else T(0)
-                s_[j] = value
-                t += value
-                t_g += value * g_[j]
-        total, total_g, x, y, z = total + t, total_g + t_g, x + x_, y + y_, z + z_
-    return total, total_g, x, y, z
-
-
-@inlined
-def gentle_back(weights: Any, gradient: Any, answer: Any, beta: float, learned: bool, spaces: Any) -> float:
-    """Write the gradient of one row of scores, and return that of α, if it is learned."""
-    T = weights.dtype.type
-    n = weights.size
-    p, g, s, tops, groups, places = spaces
-    parts = weights
-    if n > PARTS:
-        parts = tops = fold(weights, tops)
-    best = largest(parts)
-    if not best > 0:  # everything is masked, or NaN
-        answer[:] = best
-        return best
-    sparse = n > PARTS and 5 * groups_above(tops, T(0), T(0)) < n
-    m = n
-    if sparse:
-        m = gather(weights, tops, T(0), T(0), groups, p, places)
-        for k in range(m):
-            g[k] = gradient[places[k]]
-    else:
-        for j in range(n):
-            p[j] = weights[j]
-            g[j] = gradient[j] if weights[j] > 0 else T(0)
-    p, g = padded(p, m, 0), padded(g, m, 0)
-    near = -beta * math.log(best) < 0.7
-    total, total_g, x, y, z = back_sums(p, g, s[: p.size], beta, learned, near)
-    mean = total_g / total
-    q = T(mean)
-    if sparse:
-        answer[:] = 0
-        for k in range(m):
-            answer[places[k]] = s[k] * (g[k] - q)
-    else:
-        for j in range(n):
-            answer[j] = s[j] * (g[j] - q)
-    return mean * x - y if near else (x - mean) / beta**2 - (z - mean * y) / beta

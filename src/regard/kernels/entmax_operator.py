@@ -1,15 +1,16 @@
 """α-entmax as an operator of two tensors, scores and α, with exact derivatives of any order in both.
 
-Made as `operators` makes the maps of scores alone: an opaque operator inside an `autograd.Function`, Numba where no
-second derivative can follow, else the formulas below in torch, written in terms of the weights p and α:
+Made as `operators` makes the maps of scores alone: an opaque operator inside an `autograd.Function`, with
+Numba's gradient where no second derivative can follow and elsewhere that of the formulas below, in torch, in
+terms of the weights p and of α. With β = α − 1, ℓ = log p, s = p^{2−α} on the support and p̃ = s/‖s‖₁,
 
-    ∂p/∂θ = diag(s) − ssᵀ/‖s‖₁,  s = p^{2−α}  on the support, 0 off it            Peters et al. (2019), Proposition 2
-    ∂p/∂α = p̃ Σw − w,  w = p ℓ² φ(βℓ),  φ(z) = (e^{−z} − 1 + z)/z²              with p̃ = s/‖s‖₁, ℓ = log p, β = α − 1
+    ∂p/∂θ = diag(s) − ssᵀ/‖s‖₁      ∂p/∂α = p̃ Σw − w,  w = p ℓ² φ(βℓ),  φ(z) = (e^{−z} − 1 + z)/z²
 
-The second is Correia et al. (2019), Proposition 1, (p − p̃)/β² − (pℓ − p̃ Σpℓ)/β, with its differences of large numbers
-near α = 1 taken out. For α > 2, where e^{−z} may be out of range, the original is used.
+The second is (p − p̃)/β² − (pℓ − p̃ Σpℓ)/β without its differences of large numbers near α = 1. For α > 2,
+where e^{−z} may be out of range, that original is used.
 
-Peters, Niculae & Martins (2019), arXiv:1905.05702; Correia, Niculae & Martins (2019), arXiv:1909.00015.
+∂p/∂θ: Peters, Niculae & Martins (2019), arXiv:1905.05702; ∂p/∂α: Correia, Niculae & Martins (2019),
+arXiv:1909.00015, Proposition 1.
 """
 
 from collections.abc import Callable
@@ -39,17 +40,19 @@ def phi(z: Tensor) -> Tensor:
 
 
 def _parts(p: Tensor, beta: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Where p is 0, log p, s and p̃, all (..., n) and 0 off the support."""
+    """Where p is 0, log p, s and p̃, all (..., n); 0 off the support."""
     off = p == 0
-    l = torch.where(off, 1, p).log()
+    log_p = torch.where(off, 1, p).log()
     most = log(torch.finfo(p.dtype).max) / 2  # s is finite, whatever α is
-    s = torch.where(off, 0, ((1 - beta) * l).clamp(max=most).exp())
+    s = torch.where(off, 0, ((1 - beta) * log_p).clamp(max=most).exp())
     total = s.sum(-1, keepdim=True)
-    return off, l, s, s / torch.where(total == 0, 1, total)
+    return off, log_p, s, s / torch.where(total == 0, 1, total)
 
 
 def by_scores(p: Tensor, alpha: Tensor, g: Tensor) -> Tensor:
     """(∂p/∂θ) g at weights p (..., n) and alpha (..., 1), for g (..., n)."""
+    if not p.numel():
+        return torch.zeros_like(p)
     finite = alpha < torch.inf  # α = inf is a step function
     off, _, s, share = _parts(p, torch.where(finite, alpha - 1, 1).to(p.dtype))
     last = torch.where(off, torch.inf, p.detach()).argmin(-1, keepdim=True)  # (..., 1)
@@ -62,12 +65,12 @@ def by_alpha(p: Tensor, alpha: Tensor) -> Tensor:
     """∂p/∂α (..., n) at weights p (..., n) and alpha (..., 1)."""
     finite, gentle = alpha < torch.inf, alpha <= 2
     beta = torch.where(finite, alpha - 1, 1).to(p.dtype)
-    off, l, _, share = _parts(p, beta)
-    w = p * l**2 * phi(torch.where(gentle, beta, 0) * l)
+    off, log_p, _, share = _parts(p, beta)
+    w = p * log_p**2 * phi(torch.where(gentle, beta, 0) * log_p)
     near = share * w.sum(-1, keepdim=True) - w
     b = torch.where(gentle, 1, beta)
-    pl = p * l
-    far = (p - share) / b**2 - (pl - share * pl.sum(-1, keepdim=True)) / b
+    p_log = p * log_p
+    far = (p - share) / b**2 - (p_log - share * p_log.sum(-1, keepdim=True)) / b
     return torch.where(off | ~finite, 0, torch.where(gentle, near, far))
 
 
@@ -88,8 +91,8 @@ def forward_by_kernel(scores: Tensor, alpha: Tensor) -> Tensor:
     return weights
 
 
-def backward_by_kernel(p: Tensor, alpha: Tensor, g: Tensor, learned: bool) -> tuple[Tensor, Tensor]:
-    """The gradients of scores (..., n) and alpha (..., 1); the latter is of use only if learned."""
+def backward_by_kernel(p: Tensor, alpha: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of scores (..., n) and alpha (..., 1)."""
     from regard.kernels import entmax
 
     p, g = p.detach().contiguous(), g.detach().contiguous()
@@ -97,18 +100,16 @@ def backward_by_kernel(p: Tensor, alpha: Tensor, g: Tensor, learned: bool) -> tu
     if size := p.numel():
         n = p.shape[-1]
         rows = [tensor.numpy().reshape(-1, n) for tensor in (p, g, to_scores)]
-        over_rows(entmax.backward, size // n, size, *rows, _flat(alpha), _flat(to_alpha), learned)
+        over_rows(entmax.backward, size // n, size, *rows, _flat(alpha), _flat(to_alpha))
     return to_scores, to_alpha
 
 
-def _batched(
-    info: Any, in_dims: tuple[int | None, int | None], scores: Tensor, alpha: Tensor
-) -> tuple[Tensor, int]:
-    tensors = [
-        tensor.unsqueeze(0).expand(info.batch_size, *tensor.shape) if axis is None else tensor.movedim(axis, 0)
-        for axis, tensor in zip(in_dims, (scores, alpha), strict=True)
+def _batched(info: Any, in_dims: tuple[int | None, ...], *tensors: Tensor) -> tuple[Tensor, int]:
+    fronts = [
+        tensor.expand(info.batch_size, *tensor.shape) if axis is None else tensor.movedim(axis, 0)
+        for axis, tensor in zip(in_dims, tensors, strict=True)
     ]
-    return entmax_operator(*tensors), 0
+    return entmax_operator(*fronts), 0  # the keys stay last
 
 
 _opaque = torch.library.custom_op(
@@ -138,16 +139,13 @@ class Compilable(Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         p, alpha = ctx.saved_tensors
-        learned = ctx.needs_input_grad[1]
         if all(map(is_plain, (p, alpha, gradient))) and not torch.is_grad_enabled():
-            to_scores, to_alpha = backward_by_kernel(p, alpha, gradient, learned)
-            return to_scores, to_alpha if learned else None
+            return backward_by_kernel(p, alpha, gradient)
         to_scores = by_scores(p, alpha, gradient)
-        if not learned:
+        if not ctx.needs_input_grad[1]:
             return to_scores, None
-        slope = by_alpha(p, alpha)
-        inside = torch.where(p == 0, 0, gradient)
-        return to_scores, (slope * inside).sum(-1, keepdim=True).to(alpha.dtype)
+        inside = torch.where(p == 0, 0, gradient)  # whatever it is elsewhere
+        return to_scores, (by_alpha(p, alpha) * inside).sum(-1, keepdim=True).to(alpha.dtype)
 
     vmap = staticmethod(_batched)
 
@@ -165,8 +163,8 @@ class Differentiable(Compilable):  # Dynamo refuses a Function that has the jvp 
         return answer if alpha is None else answer + by_alpha(p, a) * alpha.to(p.dtype)
 
 
-# Function.apply looks at signatures for 40 µs before it calls the apply of its base, which is all that is needed
-# outside functorch.
+# Function.apply looks at signatures for 40 µs before it calls the apply of its base, which is all that is
+# needed outside functorch.
 _apply_plainly: Callable[..., Tensor] = super(Function, Differentiable).apply
 
 

@@ -1,4 +1,4 @@
-"""α-entmax in torch, for devices without a kernel: the same two problems as in the kernels, all rows at once."""
+"""α-entmax in torch, for devices without a kernel: the two problems of the kernels, for all rows at once."""
 
 import torch
 from torch import Tensor

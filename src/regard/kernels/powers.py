@@ -3,8 +3,9 @@
     log₂ w = k + log₂ m,  w = m·2ᵏ with m ∈ [√½, √2);      log₂ m = (2/ln 2)·artanh t,  t = (m − 1)/(m + 1)
     2ᶻ = 2ⁱ·2ᶠ,  i = round z,  f ∈ [−½, ½]
 
-artanh(t)/t is a polynomial in t² and (2ᶠ − 1)/f one in f, with minimax coefficients: relative errors of 7e-10 and
-2e-9 in float32, 1e-18 and 3e-18 in float64, before rounding.
+artanh(t)/t is a polynomial in t² and (2ᶠ − 1)/f one in f, with minimax coefficients: relative errors of 7e-10
+and 2e-9 in float32, 1e-18 and 3e-18 in float64, before rounding. (Numba caches a kernel by the file that it
+is in: after a change here, touch the files that use it.)
 """
 
 from math import factorial
@@ -40,11 +41,11 @@ TAIL_8 = tuple(1 / factorial(k + 2) for k in range(14))
 TAIL_4 = tuple(f4(c) for c in TAIL_8[:7])
 
 # What `compiled` asks for, so that the loops around these stay free to fuse and reorder.
-in_kernels = {"fastmath": REORDER, "error_model": "numpy"}
+in_kernels: Any = {"fastmath": REORDER, "error_model": "numpy"}
 
 
 def log2(f: float, w: float) -> float:
-    """log₂ w of a normal w = 1 + f > 0; f is used where adding the 1 may have cost digits. Compiled code only."""
+    """log₂ w of a normal w = 1 + f > 0; f serves where adding 1 may have cost digits. Compiled code only."""
     raise NotImplementedError
 
 

@@ -18,6 +18,7 @@ arXiv:1805.08241 (sparsemax, fertilities, the sink).
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from regard.core.errors import ShapeError
 from regard.core.shapes import check, check_float, check_together
@@ -47,26 +48,35 @@ def _prepared(scores: Tensor, upper: float | Tensor) -> tuple[Tensor, Tensor, Te
 
 def _at_limit(theta: Tensor, limits: Tensor) -> Tensor:
     """Which keys (..., n) bounded softmax holds at their limit: those of highest θ − log u."""
-    ratio = torch.where(theta == -torch.inf, torch.inf, theta - limits.log())
-    ratio, order = ratio.sort(-1, descending=True)
+    low_first = limits.sort(dim=-1, stable=True).indices  # where θ is so large that log u is lost in it
+    ratio = torch.where(theta == -torch.inf, torch.inf, theta - limits.log()).gather(-1, low_first)
+    order = low_first.gather(-1, ratio.sort(dim=-1, descending=True, stable=True).indices)  # (..., n)
     theta, limits = theta.gather(-1, order), limits.gather(-1, order)
     left = (1 - (limits.cumsum(-1) - limits)).clamp(min=0)  # (..., n), by those before, if all are at their limit
     rest = theta.flip(-1).logcumsumexp(-1).flip(-1)  # (..., n), of this key and those after
-    at_limit = ratio > rest - left.log()  # its share of what is left is more than its limit
+    at_limit = ~(left * (theta - rest).exp() <= limits)  # its share of what is left is more, or it is hidden
     return torch.zeros_like(at_limit).scatter(-1, order, at_limit)
 
 
-def _level(theta: Tensor, limits: Tensor) -> Tensor:
-    """A level (..., 1), at or just above the τ of bounded sparsemax, with no key entering or reaching its limit between.
+def _free_and_limited(theta: Tensor, limits: Tensor) -> tuple[Tensor, Tensor]:
+    """Which keys (..., n) of bounded sparsemax are between 0 and their limit, and which are at it.
 
-    As τ falls, a key enters at θⱼ, gains weight, and is at its limit from θⱼ − uⱼ on.
+    As τ falls, a key enters at θⱼ, gains weight, and is at its limit from θⱼ − uⱼ on. Gaps between scores that are
+    wider than any limit are narrowed first: that moves no weight, and keeps u from being lost in a large θ.
     """
-    theta = torch.where(theta == -torch.inf, 0, theta)  # a hidden key enters and leaves at once
-    levels, order = torch.cat([theta, theta - limits], -1).sort(-1, descending=True)  # (..., 2n)
     n = theta.shape[-1]
-    growing = torch.where(order < n, 1, -1).cumsum(-1)[..., :-1]  # (..., 2n − 1), the free keys below each level
-    total = (growing * (levels[..., :-1] - levels[..., 1:])).cumsum(-1)  # (..., 2n − 1), the weight at the next level
-    return levels.gather(-1, (total < 1).sum(-1, keepdim=True))
+    theta = torch.where(theta == -torch.inf, 0, theta)  # hidden keys have limit 0: they enter and leave at once
+    theta, order = theta.sort(-1, descending=True)
+    limits = limits.gather(-1, order)
+    theta = -pad((theta[..., :-1] - theta[..., 1:]).clamp(max=2).cumsum(-1), (1, 0))
+    levels, which = torch.cat([theta, theta - limits], -1).sort(-1, descending=True)  # (..., 2n)
+    growing = torch.where(which < n, 1, -1).cumsum(-1)[..., :-1]  # (..., 2n − 1), the free keys below each level
+    total = (growing * (levels[..., :-1] - levels[..., 1:])).cumsum(-1)  # (..., 2n − 1), all weight at the next level
+    level = levels.gather(-1, (total < 1).sum(-1, keepdim=True))  # (..., 1), the last at which it is less than 1
+    limited = theta - limits >= level
+    free = (theta >= level) & ~limited
+    nowhere = torch.zeros_like(free)
+    return nowhere.scatter(-1, order, free), nowhere.scatter(-1, order, limited)
 
 
 @register()
@@ -91,10 +101,10 @@ def bounded_sparsemax(scores: Tensor, upper: float | Tensor = 1.0) -> Tensor:
     if scores.shape[-1] == 0 or (not isinstance(upper, Tensor) and upper >= 1):
         return sparsemax(scores)
     theta, limits, flaw = _prepared(scores, upper)
-    level = _level(theta.detach(), limits.detach())
-    at_limit = theta - limits >= level
-    free = (theta >= level) & ~at_limit
+    free, at_limit = _free_and_limited(theta.detach(), limits.detach())
+    theta = torch.where(free, theta, 0)
+    theta = torch.where(free, theta - theta.detach().amin(-1, keepdim=True), 0)  # (..., n), from 0 to less than 1
     left = 1 - torch.where(at_limit, limits, 0).sum(-1, keepdim=True)  # (..., 1)
-    tau = (torch.where(free, theta, 0).sum(-1, keepdim=True) - left) / free.sum(-1, keepdim=True).clamp(min=1)
+    tau = (theta.sum(-1, keepdim=True) - left) / free.sum(-1, keepdim=True).clamp(min=1)
     shared = torch.where(free, (theta - tau).clamp(min=0), 0)
     return (torch.where(at_limit, limits, shared) + flaw).to(scores.dtype)

@@ -2,12 +2,13 @@
 
     π(θ) = argmax_{p ∈ Δⁿ} pᵀθ + H_α(p) = [(α − 1)θ − τ1]₊^{1/(α−1)}      with τ such that Σⱼ pⱼ = 1
 
-where H_α is the Tsallis entropy (`regard.maps.entropies`). For α > 1 weights can be exactly 0, the sooner the larger α
-is. The Jacobian is diag(s) − ssᵀ/‖s‖₁ with s = p^{2−α} on the support. α can be learned: ∂p/∂α exists at α = 1 too, where
-it is ½(p Σpℓ² − pℓ²) with ℓ = log p. For α > 2, p has infinite slope where a key enters the support.
+where H_α is the Tsallis entropy (`regard.maps.entropies`). For α > 1 weights can be exactly 0; the larger α,
+the more of them are. The Jacobian is diag(s) − ssᵀ/‖s‖₁ with s = p^{2−α} on the support: for α > 2 weights
+have infinite slope where a key enters it. α can be learned: ∂p/∂α exists for all α ≥ 1, and is
+½(p Σpℓ² − pℓ²) with ℓ = log p at α = 1.
 
 Peters, Niculae & Martins (2019), "Sparse Sequence-to-Sequence Models", arXiv:1905.05702.
-Correia, Niculae & Martins (2019), "Adaptively Sparse Transformers", arXiv:1909.00015: α = 1 + σ(a), one per head.
+Correia, Niculae & Martins (2019), "Adaptively Sparse Transformers", arXiv:1909.00015: learned α.
 """
 
 import torch
@@ -28,12 +29,13 @@ def _entmax(scores: Tensor, alpha: Tensor) -> Tensor:
 
 
 def check_alpha(alpha: float | Tensor, name: str, rows: Tensor) -> None:
-    """Require α ≥ 1: a number, or a tensor that broadcasts to one number for each row of the tensor so named."""
+    """Require α ≥ 1: a number, or a tensor that broadcasts to one number per row of the tensor so named."""
     if isinstance(alpha, Tensor):
         check_float("alpha", alpha)
         if alpha.device != rows.device:
             raise DeviceError(
-                f"alpha must be on {rows.device} as {name} is; got {alpha.device}. Use alpha.to({name}.device)."
+                f"alpha must be on {rows.device} as {name} is; got {alpha.device}. "
+                f"Use alpha.to({name}.device)."
             )
         wanted = (*rows.shape[:-1], 1)
         if alpha.dim() > len(wanted) or any(
@@ -47,15 +49,18 @@ def check_alpha(alpha: float | Tensor, name: str, rows: Tensor) -> None:
             return
         alpha = alpha[~(alpha >= 1)].flatten()[0].item()
     if not alpha >= 1:
-        raise ValueError(f"alpha must be at least 1; got {alpha}. Use 1 for softmax, 1.5 or 2 for sparse weights.")
+        raise ValueError(
+            f"alpha must be at least 1; got {alpha}. Use 1 for softmax, 1.5 or 2 for sparse weights."
+        )
 
 
 @register(sparse=True)
 def entmax(scores: Tensor, alpha: float | Tensor = 1.5) -> Tensor:
     """Map scores (..., n) to weights (..., n). A score of −inf gets weight 0.
 
-    `alpha` is a number of at least 1, or a tensor that broadcasts to one number per row, (..., 1), and can be learned.
-    With α = inf the keys of highest score share the weight, and no gradient flows.
+    `alpha` is a number of at least 1, or a tensor that broadcasts to one number per row, (..., 1), and may be
+    learned: 0-d, (m, 1), or (heads, 1, 1) for scores (..., heads, m, n). With α = inf the keys of highest score
+    share the weight, and no gradient flows.
     """
     check_float("scores", scores)
     check("scores", scores, "... n")
@@ -90,7 +95,9 @@ class Entmax(nn.Module):
         self.heads, self.learn_alpha = heads, learn_alpha
         if learn_alpha:
             if not 1 < alpha < 2:
-                raise ValueError(f"alpha = 1 + σ(a) starts between 1 and 2; got {alpha}. Use 1.5, or learn_alpha=False.")
+                raise ValueError(
+                    f"alpha = 1 + σ(a) starts between 1 and 2; got {alpha}. Use 1.5, or learn_alpha=False."
+                )
             self.a = nn.Parameter(torch.full((heads,), alpha - 1).logit())
         else:
             self.fixed = float(alpha)

@@ -1,0 +1,41 @@
+"""First and second derivatives, by autograd and by torch.func."""
+
+import pytest
+import torch
+from torch.func import hessian, jacfwd, jacrev, vmap
+
+from contract.grid import MASKS, every_score, inputs, made, smooth_map
+from regard import attend
+from regard.masks import Causal
+
+
+@pytest.mark.parametrize("mask", ["nothing", "joined", "given"])
+@smooth_map
+@every_score
+def test_first_and_second_gradients(score, map, mask):
+    score, mask = made(score), MASKS[mask]()
+    q, k, v = (t[:, :3].detach().requires_grad_() for t in inputs(grad=True, seed=3))
+    mask = mask[:, :3] if isinstance(mask, torch.Tensor) else mask
+
+    def f(q, k, v):
+        return attend(q, k, v, score=score, map=map, mask=mask).context
+
+    assert torch.autograd.gradcheck(f, (q, k, v))
+    assert torch.autograd.gradgradcheck(f, (q, k, v), atol=1e-4)
+
+
+@smooth_map
+@pytest.mark.parametrize("score", ["scaled_dot", "additive"])
+def test_torch_func_sees_what_autograd_sees(score, map):
+    score = made(score)
+    q, k, v = inputs()
+
+    def f(q):
+        return attend(q, k[0], v[0], score=score, map=map, mask=Causal()).context
+
+    want = torch.stack([torch.autograd.functional.jacobian(f, one) for one in q])
+    torch.testing.assert_close(vmap(jacrev(f))(q), want)
+    torch.testing.assert_close(jacfwd(f)(q[0]), want[0])
+    second = torch.autograd.functional.hessian(lambda x: f(x).square().sum(), q[0])
+    torch.testing.assert_close(jacrev(jacrev(lambda x: f(x).square().sum()))(q[0]), second)
+    torch.testing.assert_close(hessian(lambda x: f(x).square().sum())(q[0]), second)
