@@ -1,8 +1,8 @@
 """The slow definitions: every row map in plain Python, by another route than the code under test.
 
-Each takes one row of finite scores as a list and returns the weights as a list. Where the definition is a minimum
-over a set, all candidates are tried; where it is an equation for τ, it is solved by bisection; both with 40 digits,
-so that what comes out is the map and not the rounding.
+Each takes one row of finite scores as a list and returns the weights as a list. Where the definition is a
+minimum over a set, all candidates are tried; where it is an equation for τ, it is solved by bisection; both
+with 40 digits, so that what comes out is the map and not the rounding.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from typing import Any
 Row = list[float]
 Exact = list[Decimal]
 ZERO, ONE = Decimal(0), Decimal(1)
+TENTH = Decimal.from_float(0.1)
 
 
 def exactly(definition: Callable[..., Exact]) -> Callable[..., Row]:
@@ -26,7 +27,9 @@ def exactly(definition: Callable[..., Exact]) -> Callable[..., Row]:
     def rounded(theta: Row, *settings: Any, **named: Any) -> Row:
         with localcontext(prec=40):
             theta = [Decimal(t) for t in theta]
-            weights = definition(theta, *map(exact, settings), **{name: exact(s) for name, s in named.items()})
+            weights = definition(
+                theta, *map(exact, settings), **{name: exact(s) for name, s in named.items()}
+            )
             return [float(w) for w in weights]
 
     return rounded
@@ -104,7 +107,7 @@ def entmax15(theta: Row) -> Row:
 
 
 @exactly
-def fusedmax(theta: Exact, strength: Decimal = Decimal(0.1), temperature: Decimal = ONE) -> Exact:
+def fusedmax(theta: Exact, strength: Decimal = TENTH, temperature: Decimal = ONE) -> Exact:
     """argmin ½‖p − θ/γ‖² + λ Σ |pⱼ − pⱼ₋₁| over Δⁿ: try every way to rise, stay or fall from key to key."""
     x = [t / temperature for t in theta]
 
@@ -117,7 +120,7 @@ def fusedmax(theta: Exact, strength: Decimal = Decimal(0.1), temperature: Decima
 
 
 def _given_steps(x: Exact, strength: Decimal, steps: tuple[int, ...]) -> list[Exact]:
-    """The points of Δⁿ that would be the minimum if |pⱼ − pⱼ₋₁| were steps·(pⱼ − pⱼ₋₁), and 0 where the step is."""
+    """The points of Δⁿ that could be the minimum if |pⱼ − pⱼ₋₁| were steps·(pⱼ − pⱼ₋₁), or 0 at no step."""
     groups = [[0]]
     for j, step in enumerate(steps, 1):
         groups[-1].append(j) if step == 0 else groups.append([j])
@@ -128,7 +131,9 @@ def _given_steps(x: Exact, strength: Decimal, steps: tuple[int, ...]) -> list[Ex
         inside = [(c, size) for c, size in centres if c >= least]
         tau = (sum(c * size for c, size in inside) - 1) / sum(size for _, size in inside)
         if least >= tau:
-            points.append([max(c - tau, ZERO) if c >= least else ZERO for c, size in centres for _ in range(size)])
+            points.append(
+                [max(c - tau, ZERO) if c >= least else ZERO for c, size in centres for _ in range(size)]
+            )
     return points
 
 

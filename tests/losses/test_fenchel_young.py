@@ -43,7 +43,9 @@ def test_agrees_with_its_definition(name, scale):
             return (negentropy(p, alpha) - p @ theta).item()
 
         sums = {"type": "eq", "fun": lambda p: p.sum() - 1}
-        found = minimize(gap, [0.25] * 4, bounds=[(0, 1)] * 4, constraints=sums, tol=1e-13, options={"maxiter": 999})
+        found = minimize(
+            gap, [0.25] * 4, bounds=[(0, 1)] * 4, constraints=sums, tol=1e-13, options={"maxiter": 999}
+        )
         want = -found.fun + negentropy(y, alpha) - theta @ y
         assert loss(theta, y).item() == pytest.approx(want.item(), abs=1e-6)
 
@@ -136,7 +138,9 @@ def test_softmax_is_cross_entropy():
     torch.testing.assert_close(
         softmax_loss(scores[:, 0], y), F.kl_div(scores[:, 0].log_softmax(-1), y, reduction="batchmean")
     )
-    torch.testing.assert_close(softmax_loss(*flat), entmax_loss(*flat, alpha=1.0 + 1e-7), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        softmax_loss(*flat), entmax_loss(*flat, alpha=1.0 + 1e-7), rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("alpha", [1.25, 1.5, 2.0, 3.0])
@@ -201,7 +205,9 @@ def test_bad_input_is_refused_by_name():
     scores, classes = torch.zeros(2, 3), torch.tensor([0, 1])
     with pytest.raises(ValueError, match=r'reduction must be "mean", "sum" or "none"; got \'average\''):
         softmax_loss(scores, classes, reduction="average")
-    with pytest.raises(ShapeError, match=r"target must be classes \(2,\) or distributions \(2, 3\).*int64 \(3,\)"):
+    with pytest.raises(
+        ShapeError, match=r"target must be classes \(2,\) or distributions \(2, 3\).*int64 \(3,\)"
+    ):
         softmax_loss(scores, torch.tensor([0, 1, 2]))
     with pytest.raises(ShapeError, match=r"got torch.float32 \(2,\)"):
         softmax_loss(scores, classes.float())

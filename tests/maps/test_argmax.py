@@ -1,13 +1,13 @@
 """Argmax: the corner of the simplex, its tie rule, and a gradient that is 0."""
 
 import pytest
-import reference
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from torch.func import jacrev, vmap
 
+import reference
 from regard.maps.argmax import argmax
 
 INF, NAN = float("inf"), float("nan")

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import reference
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +9,7 @@ from scipy.optimize import lsq_linear
 from torch.autograd import gradcheck, gradgradcheck
 from torch.func import jacfwd, jacrev, vmap
 
+import reference
 from regard.kernels.total_variation import bends, direct, heights, taut_string
 from regard.maps.fusedmax import fusedmax
 from regard.maps.sparsemax import sparsemax
@@ -41,7 +41,9 @@ def rows(n):
             np.cumsum(noise) / 10, np.where(np.arange(n) % 2, t, -t), np.zeros(n)]  # fmt: skip
 
 
-@given(theta=st.lists(score, min_size=1, max_size=5), strength=st.floats(0.001, 1), temperature=st.floats(0.2, 3))
+@given(
+    theta=st.lists(score, min_size=1, max_size=5), strength=st.floats(0.001, 1), temperature=st.floats(0.2, 3)
+)
 def test_agrees_with_its_definition(theta, strength, temperature):
     p = fusedmax(torch.tensor(theta, dtype=torch.float64), strength, temperature)
     assert p.tolist() == pytest.approx(reference.fusedmax(theta, strength, temperature), abs=1e-12)
@@ -136,7 +138,9 @@ def test_padding_anywhere_changes_nothing(n, scale):
     torch.testing.assert_close(p.sum(-1), torch.ones(8, dtype=torch.float64))
     (want,) = torch.autograd.grad(fusedmax(scores), scores, gradient)
     for create_graph in (False, True):  # by the kernel, by the formula
-        (got,) = torch.autograd.grad(p.gather(-1, at), scores, gradient, retain_graph=True, create_graph=create_graph)
+        (got,) = torch.autograd.grad(
+            p.gather(-1, at), scores, gradient, retain_graph=True, create_graph=create_graph
+        )
         torch.testing.assert_close(got, want)
 
 

@@ -1,12 +1,12 @@
 """Sigmoid: each key on its own."""
 
 import pytest
-import reference
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
+import reference
 from regard.maps.sigmoid import sigmoid
 
 INF, NAN = float("inf"), float("nan")

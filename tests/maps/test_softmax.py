@@ -1,13 +1,13 @@
 """Softmax: its temperature, and the rows that torch.softmax does not answer."""
 
 import pytest
-import reference
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 from torch.func import jacrev, vmap
 
+import reference
 from regard.core.errors import DtypeError, ShapeError
 from regard.maps.argmax import argmax
 from regard.maps.softmax import softmax
@@ -104,7 +104,9 @@ def test_nothing_gives_nothing(shape):
 
 
 def test_bad_input_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"temperature must be above 0; got -1.0. For its limit at 0 use argmax."):
+    with pytest.raises(
+        ValueError, match=r"temperature must be above 0; got -1.0. For its limit at 0 use argmax."
+    ):
         softmax(torch.zeros(3), -1.0)
     with pytest.raises(DtypeError, match=r"scores must be .* got torch.int64"):
         softmax(torch.arange(3))

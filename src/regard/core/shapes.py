@@ -6,6 +6,9 @@ from torch import Tensor
 from regard.core.errors import DeviceError, DtypeError, ShapeError
 
 
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
 def check(name: str, tensor: Tensor, axes: str, **sizes: int) -> None:
     """Require the last axes of a tensor: check("keys", keys, "... n d_k", d_k=8)."""
     wanted = axes.split()[1:]  # without the dots
@@ -21,7 +24,7 @@ def check_float(name: str, tensor: Tensor) -> None:
     """Require a real floating-point tensor."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{name} must be a tensor; got {type(tensor).__name__}. Use torch.as_tensor({name}).")
-    if not tensor.is_floating_point():
+    if tensor.dtype not in FLOATS:
         raise DtypeError(
             f"{name} must be float16, bfloat16, float32 or float64; got {tensor.dtype}. Use {name}.float()."
         )

@@ -5,6 +5,8 @@ loops are not used: one of their layers aborts the process on concurrent calls, 
 """
 
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
@@ -15,12 +17,23 @@ F = TypeVar("F", bound=Callable[..., Any])
 REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 
+@cache
+def _stamp() -> tuple[tuple[str, int, int], ...]:
+    """Which version of the kernels this is: a kernel may have others inlined, so all of them count."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+
+
 def compiled(function: F | None = None, **options: Any) -> Any:
     """Compile a kernel, as @compiled or @compiled(inline="always", ...)."""
     if function is None:
         return lambda f: compiled(f, **options)
     options = {"nogil": True, "fastmath": REORDER, "error_model": "numpy", **options}
     try:
-        return numba.njit(cache=True, **options)(function)
+        kernel = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no directory that could hold the cache: compile in every process
         return numba.njit(**options)(function)
+    file = getattr(kernel._cache, "_cache_file", None)
+    if hasattr(file, "_source_stamp"):  # Numba would look at the kernel's own file alone
+        file._source_stamp = _stamp()
+    return kernel

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.kernels.compiled import compiled
 from regard.kernels.gather import PARTS, fold, fold_more, gather, groups_above
 from regard.kernels.powers import exp2, log2
 from regard.kernels.rows import BLOCK, fill_without, inlined, largest
@@ -34,7 +35,7 @@ def padded(buffer: Any, m: int, value: float) -> Any:
     return buffer[:full]
 
 
-@inlined
+@compiled
 def evaluate(u: Any, p: Any, beta: float, lam: float) -> Any:
     """Write p(λ) of scores u, and return Σp, Σp/y and Σp/y²; the last is of use for α ≤ 1.5."""
     T = u.dtype.type

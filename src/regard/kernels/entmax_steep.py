@@ -118,6 +118,7 @@ def steep(row: Any, weights: Any, beta: float, u: Any, p: Any, spaces: Any) -> N
     if not -np.inf < best < np.inf:
         fill_without(best, weights)
         return
+    beta = min(beta, 1e300)  # which is already as good as infinity
     bar, top = -1 / beta, np.float64(best)
     if m > PARTS:
         parts = fold_more(tops, other, values)

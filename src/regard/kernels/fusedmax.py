@@ -1,9 +1,10 @@
 """Fusedmax row by row: find the support first, then the total variation prox on it alone.
 
-Let y be the prox of the scores x, λ the strength. The level set S = {y > t} is the S of least Σ_{j∈S} (t − xⱼ) + λ|∂S|,
-with |∂S| the number of its edges to other keys, and Σ_{j∈S} yⱼ = Σ_{j∈S} xⱼ − λ|∂S|. So the τ of sparsemax, at which
-Σ [yⱼ − τ]₊ = 1, can be had without y: from any t ≤ τ, Newton's step (Σ_{j∈S} xⱼ − λ|∂S| − 1)/|S| is again at most τ,
-and no key outside S has weight. Such keys only keep their neighbours apart, for which one of each stretch is enough.
+Let y be the prox of the scores x, λ the strength. Of all sets S the level set {y > t} makes Σ_{j∈S} (t −
+xⱼ) + λ|∂S| least, with |∂S| the number of its edges to other keys, and Σ_{j∈S} yⱼ = Σ_{j∈S} xⱼ − λ|∂S|. So
+the τ of sparsemax, where Σ [yⱼ − τ]₊ = 1, can be had without y: from any t ≤ τ, Newton's step (Σ_{j∈S} xⱼ −
+λ|∂S| − 1)/|S| is again at most τ, and no key outside S has weight. Those only keep their neighbours apart,
+and one of each stretch does that.
 
 Keys at −inf are not there at all: those on both sides become neighbours.
 """
@@ -32,7 +33,7 @@ def floor(row: Any, top: float, strength: float) -> float:
 
 @compiled
 def gather(row: Any, top: float, cut: float, x: Any, place: Any) -> int:
-    """Keep the visible keys down to top + cut, and the first of each stretch of lower ones; returns their number."""
+    """Keep the visible keys down to top + cut and the first of each stretch of lower ones; returns how many."""
     count = 0
     least = row.dtype.type(top + cut)
     apart = False  # whether the last visible key was a low one
@@ -47,8 +48,10 @@ def gather(row: Any, top: float, cut: float, x: Any, place: Any) -> int:
 
 
 @compiled
-def shrink(x: Any, place: Any, n: int, strength: float, t: float, cost: Any, inside: Any) -> tuple[int, float]:
-    """Keep {y > t} of x[:n] and the first of each stretch outside it; returns their number and Newton's step."""
+def shrink(
+    x: Any, place: Any, n: int, strength: float, t: float, cost: Any, inside: Any
+) -> tuple[int, float]:
+    """Keep {y > t} of x[:n] and the first of each stretch outside; returns how many, and Newton's step."""
     c = 0.0  # what it costs more to have k in S than not, given the best choice of those before
     for k in range(n):
         c = min(max(c, -strength), strength) + (t - x[k])

@@ -7,6 +7,7 @@ callers share it; nothing here waits on a task that waits on the pool, so it can
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from threading import Lock
 from typing import Any
 
@@ -33,20 +34,30 @@ def _workers(width: int) -> ThreadPoolExecutor:
         return _pool
 
 
-def over_rows(kernel: Callable[..., Any], rows: int, work: int, *arguments: Any, least: int = 1 << 15) -> None:
+def over_rows(
+    kernel: Callable[..., Any], rows: int, work: int, *arguments: Any, least: int = 1 << 15, pieces: int = 4
+) -> None:
     """Call kernel(start, stop, *arguments) on ranges that cover the rows, several at once where it pays.
 
     `work` is the number of elements touched in all; below `least` per thread the caller does everything itself.
+    Each thread claims its next of about `pieces` ranges when it is done with the last: a thread that wakes up late,
+    or not at all on a busy machine, keeps nobody waiting.
     """
     width = min(torch.get_num_threads(), rows, work // least)
     if width <= 1:
         kernel(0, rows, *arguments)
         return
-    step = -(-rows // width)
-    starts = range(step, rows, step)
-    tasks = [_workers(width - 1).submit(kernel, a, min(a + step, rows), *arguments) for a in starts]
+    step = -(-rows // (width * pieces))
+    claim = count(0, step).__next__  # atomic, like every call into C
+
+    def run() -> None:
+        while (start := claim()) < rows:
+            kernel(start, min(start + step, rows), *arguments)
+
+    tasks = [_workers(width - 1).submit(run) for _ in range(width - 1)]
     try:
-        kernel(0, step, *arguments)
+        run()
     finally:
         for task in tasks:
-            task.result()
+            if not task.cancel():
+                task.result()

@@ -2,13 +2,14 @@
 
     y = argmin_y ½‖y − x‖² + λ Σⱼ |yⱼ − yⱼ₋₁|
 
-Let r₀ = 0, rₖ = x₁ + … + xₖ. The shortest string through the tube r ± λ that starts at r₀ and ends at rₙ has slope yₖ
-in step k: it is straight between the points where it touches a wall, and those stretches are the fused segments.
+Let r₀ = 0, rₖ = x₁ + … + xₖ. The shortest string from r₀ to rₙ within the tube r ± λ has slope yₖ in step
+k. It is straight between the points where it touches a wall: those stretches are the fused segments.
 
-Two algorithms find where it bends. Condat's walks along the tube, remembers the steepest and the flattest line that
-still fit, and goes back to where the line touched when none does: quickest on noise, quadratic on smooth x. After a
-few n steps the taut string takes over, which is O(n) on everything: it keeps all corners of a funnel, a convex chain
-along the upper wall and a concave one along the lower, and each point enters and leaves a chain once.
+Two algorithms find where it bends. Condat's walks along the tube, remembers the steepest and the flattest
+line that still fit, and when none does goes back to where the line touched: quickest on noise, quadratic on
+smooth x. After a few n steps the taut string takes over, which is O(n) on everything: it keeps all corners
+of a funnel, a convex chain along the upper wall and a concave one along the lower; each point enters and
+leaves a chain once.
 
 Condat (2013), "A Direct Algorithm for 1-D Total Variation Denoising", IEEE Signal Processing Letters 20(11);
 Davies & Kovac (2001), "Local Extremes, Runs, Strings and Multiresolution", Annals of Statistics 29(1).
@@ -24,12 +25,13 @@ PATIENCE = 6  # steps per element before the taut string takes over
 @compiled
 def direct(x: Any, n: int, strength: float, patience: int, ends: Any, side: Any) -> int:
     """Condat's algorithm: the bends of x[:n] as in `bends`, or −1 if there is no end of going back."""
-    count = first = k = low_k = high_k = 0  # the line starts at first; it touched the walls last after low_k, high_k
-    low, high = x[0] - strength, x[0] + strength  # slopes of the flattest and the steepest line
+    count = first = k = 0  # segments so far; where the line starts; where we are
+    low_k = high_k = 0  # where the flattest and the steepest line touched a wall last
+    low, high = x[0] - strength, x[0] + strength  # their slopes
     below, above = strength, -strength  # how far the tube's middle lies from them, at k
     for _ in range(patience):
         last = k == n - 1
-        if (below < 0) if last else (below + x[k + 1] - low < -strength):  # the flattest line leaves: bend down
+        if (below < 0) if last else (below + x[k + 1] - low < -strength):  # the flattest leaves: bend down
             ends[count], side[count] = low_k + 1, -1
             count += 1
             first = k = low_k = low_k + 1
@@ -38,7 +40,7 @@ def direct(x: Any, n: int, strength: float, patience: int, ends: Any, side: Any)
                 above = x[k] + strength - high
             else:
                 high, above, high_k = x[k] + 2 * strength, -strength, k
-        elif (above > 0) if last else (above + x[k + 1] - high > strength):  # the steepest line leaves: bend up
+        elif (above > 0) if last else (above + x[k + 1] - high > strength):  # the steepest leaves: bend up
             ends[count], side[count] = high_k + 1, 1
             count += 1
             first = k = high_k = high_k + 1
@@ -102,12 +104,15 @@ def taut_string(x: Any, n: int, strength: float, ends: Any, side: Any, corners: 
 
 @compiled
 def bends(x: Any, n: int, strength: float, ends: Any, side: Any, corners: Any) -> int:
-    """Solve for x[:n], n ≥ 1: segment s ends before ends[s], where the string touches the wall side[s] (1 is above).
+    """Solve for x[:n], n ≥ 1; returns the number of segments.
 
-    Returns the number of segments. The arrays hold n + 1 each, corners (4, n + 1).
+    Segment s ends before ends[s], where the string touches the upper (side[s] = 1) or the lower wall (−1), or ends
+    (0). The arrays hold n + 1 each, corners 4 × (n + 1).
     """
-    count = direct(x, n, strength, PATIENCE * n + 8, ends, side)
-    return count if count >= 0 else taut_string(x, n, strength, ends, side, corners)
+    count: int = direct(x, n, strength, PATIENCE * n + 8, ends, side)
+    if count < 0:
+        count = taut_string(x, n, strength, ends, side, corners)
+    return count
 
 
 @compiled

@@ -2,16 +2,17 @@
 
     L(θ; y) = Ω*(θ) + Ω(y) − θᵀy,      Ω*(θ) = max_{p ∈ Δⁿ} pᵀθ − Ω(p),      Ω = −H_α
 
-with H_α the Tsallis entropy. L ≥ 0, and 0 only if π(θ) = y. By Danskin's theorem ∇Ω*(θ) is the maximiser π(θ), so the
-gradient is π(θ) − y and the Hessian the Jacobian of the map; both are what autograd is given here.
+with H_α the Tsallis entropy. L ≥ 0, and 0 only if π(θ) = y. By Danskin's theorem ∇Ω*(θ) is the maximiser π(θ), so
+the gradient is π(θ) − y and the Hessian the Jacobian of the map; both are what autograd is given here.
 
-α = 1 is softmax: cross-entropy, and for a distribution y Kullback & Leibler's divergence of y from softmax(θ). For α > 1
-there is a margin: the loss of class y is exactly 0 as soon as θ_y ≥ 1/(α − 1) + max_{j ≠ y} θⱼ.
+α = 1 is softmax: cross-entropy, and for a distribution y Kullback & Leibler's divergence of y from softmax(θ).
+For α > 1 there is a margin: the loss of class y is exactly 0 as soon as θ_y ≥ 1/(α − 1) + max_{j ≠ y} θⱼ.
 
 Blondel, Martins & Niculae (2020), "Learning with Fenchel-Young Losses", arXiv:1901.02324;
 Peters, Niculae & Martins (2019), "Sparse Sequence-to-Sequence Models", arXiv:1905.05702 (entmax).
 """
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -20,7 +21,7 @@ from torch.autograd import Function
 
 from regard.core.errors import DeviceError, DtypeError, ShapeError
 from regard.core.shapes import check, check_float, check_together, widened
-from regard.kernels.operators import is_plain
+from regard.kernels.operators import _refuse_nested_forward_mode, is_plain
 from regard.maps.entmax import entmax
 from regard.maps.entropies import tsallis
 from regard.maps.softmax import softmax
@@ -32,14 +33,14 @@ Reduction = Literal["mean", "sum", "none"]
 def softmax_loss(
     scores: Tensor, target: Tensor, *, reduction: Reduction = "mean", ignore_index: int = -100
 ) -> Tensor:
-    """Cross-entropy of scores (..., n) and target, classes (...) or distributions (..., n): (...) or, reduced, ()."""
+    """Softmax's loss of scores (..., n) for target, classes (...) or distributions (..., n): (...) or ()."""
     return _loss(scores, target, 1.0, reduction, ignore_index)
 
 
 def sparsemax_loss(
     scores: Tensor, target: Tensor, *, reduction: Reduction = "mean", ignore_index: int = -100
 ) -> Tensor:
-    """The loss of sparsemax for scores (..., n) and target, classes (...) or distributions (..., n): (...) or ()."""
+    """Sparsemax's loss of scores (..., n) for target, classes (...) or distributions (..., n): (...) or ()."""
     return _loss(scores, target, 2.0, reduction, ignore_index)
 
 
@@ -51,7 +52,7 @@ def entmax_loss(
     reduction: Reduction = "mean",
     ignore_index: int = -100,
 ) -> Tensor:
-    """The loss of α-entmax for scores (..., n) and target, classes (...) or distributions (..., n): (...) or ().
+    """α-entmax's loss of scores (..., n) for target, classes (...) or distributions (..., n): (...) or ().
 
     Rows whose class is `ignore_index` have loss 0 and no part in the mean; the mean over no rows is 0.
     """
@@ -59,7 +60,7 @@ def entmax_loss(
 
 
 class _Compilable(Function):
-    """Ω*(θ) with gradient π(θ), which has the gradient that the map gives it; its value is worked out outside."""
+    """Ω*(θ), its value worked out outside, with gradient π(θ), whose own gradient is the map's."""
 
     generate_vmap_rule = True
 
@@ -85,7 +86,8 @@ class _Differentiable(_Compilable):  # Dynamo refuses a Function that has the jv
 
     @staticmethod
     def jvp(ctx: Any, value: Any, tangent: Tensor, weights: Any) -> Tensor:
-        return (tangent * ctx.saved_tensors[0]).sum(-1)
+        (weights,) = ctx.saved_tensors
+        return torch.linalg.vecdot(tangent, weights)
 
 
 def _entropy(p: Tensor, alpha: float) -> Tensor:
@@ -101,8 +103,11 @@ def _conjugate(theta: Tensor, alpha: float) -> Tensor:
     weights = softmax(theta) if alpha == 1 else sparsemax(theta) if alpha == 2 else entmax(theta, alpha)
     p, finite = weights.detach(), theta.detach().clamp(min=torch.finfo(theta.dtype).min)
     value = finite.logsumexp(-1) if alpha == 1 else torch.linalg.vecdot(p, finite) + _entropy(p, alpha)
-    function = _Compilable if torch.compiler.is_compiling() else _Differentiable
-    return function.apply(value, theta, weights)  # type: ignore[no-any-return]
+    compiling = torch.compiler.is_compiling()
+    if not compiling:
+        _refuse_nested_forward_mode()
+    conjugate: Callable[..., Tensor] = _Compilable.apply if compiling else _Differentiable.apply
+    return conjugate(value, theta, weights)
 
 
 def _loss(scores: Tensor, target: Tensor, alpha: float, reduction: str, ignore_index: int) -> Tensor:
@@ -110,7 +115,7 @@ def _loss(scores: Tensor, target: Tensor, alpha: float, reduction: str, ignore_i
     theta = widened(scores)
     if theta.shape[-1]:
         top = theta.detach().amax(-1, keepdim=True)  # (..., 1)
-        theta = theta - torch.where(top == -torch.inf, 0, top)  # no loss changes, and large scores do not cancel
+        theta = theta - torch.where(top == -torch.inf, 0, top)  # the same loss, without cancellation
     if target.is_floating_point():
         y = widened(target)
         reached = torch.where((y == 0) & (theta == -torch.inf), 0, theta)

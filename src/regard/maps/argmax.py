@@ -2,8 +2,8 @@
 
     π(θ) = argmax_{p ∈ Δⁿ} pᵀθ,      max_{p ∈ Δⁿ} pᵀθ = maxⱼ θⱼ
 
-At ties the maximum is attained on a whole face of the simplex; the key that comes first is taken. The weights are
-constant between ties, so the gradient is 0: to learn through it, an estimator is needed.
+At ties the maximum is attained on a whole face of the simplex; the key that comes first is taken. The
+weights are constant between ties, so the gradient is 0: to learn through it, an estimator is needed.
 """
 
 import torch
@@ -21,7 +21,8 @@ def argmax(scores: Tensor) -> Tensor:
     if scores.shape[-1] == 0:
         return scores.clone()
     top = scores.amax(-1, keepdim=True)  # (..., 1), NaN if a score is
-    first = torch.arange(scores.shape[-1], device=scores.device) == scores.argmax(-1, keepdim=True)  # (..., n)
+    keys = torch.arange(scores.shape[-1], device=scores.device)  # (n,)
+    first = keys == scores.argmax(-1, keepdim=True)  # (..., n)
     weight = torch.where(top.isfinite(), 1, torch.where(top == -torch.inf, 0, torch.nan)).to(scores.dtype)
     flat = torch.sign(scores) * 0  # zeros that autograd knows to come from the scores
     return flat + torch.where(first | weight.isnan(), weight, 0)

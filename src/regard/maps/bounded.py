@@ -3,13 +3,13 @@
     softmax    π(θ) = argmax_{p ∈ Δⁿ, p ≤ u} pᵀθ − Σⱼ pⱼ log pⱼ = min(u, exp(θ − τ))
     sparsemax  π(θ) = argmin_{p ∈ Δⁿ, p ≤ u} ‖p − θ‖²         = min(u, [θ − τ]₊)
 
-with τ such that Σⱼ pⱼ = 1. Keys at their limit have weight uⱼ; the others share what is left as by the map itself.
-If the limits of a row sum to less than 1, every key is at its limit and the weights sum to Σⱼ uⱼ: what is missing has
-gone to a sink that holds nothing. A limit of 1 or more is none (so is the default), one below 0 counts as 0. With
-limits of their own, a key of higher score can have the lower weight.
+with τ such that Σⱼ pⱼ = 1. Keys at their limit have weight uⱼ; the others share what is left as by the map
+itself. If the limits of a row sum to less than 1, every key is at its limit and the weights sum to Σⱼ uⱼ:
+what is missing has gone to a sink that holds nothing. A limit of 1 or more is none (so is the default), one
+below 0 counts as 0. With limits of their own, a key of higher score can have the lower weight.
 
-Which keys are at 0, free, or at their limit is found by sorting, in float64; the weights are closed forms in scores
-and limits given these sets, and so are their derivatives.
+Which keys are at 0, free, or at their limit is found by sorting, in float64; the weights are closed forms
+in scores and limits given these sets, and so are their derivatives.
 
 Martins & Kreutzer (2017), "Learning What's Easy: Fully Differentiable Neural Easy-First Taggers" (softmax);
 Malaviya, Ferreira & Martins (2018), "Sparse and Constrained Attention for Neural Machine Translation",
@@ -52,7 +52,7 @@ def _at_limit(theta: Tensor, limits: Tensor) -> Tensor:
     ratio = torch.where(theta == -torch.inf, torch.inf, theta - limits.log()).gather(-1, low_first)
     order = low_first.gather(-1, ratio.sort(dim=-1, descending=True, stable=True).indices)  # (..., n)
     theta, limits = theta.gather(-1, order), limits.gather(-1, order)
-    left = (1 - (limits.cumsum(-1) - limits)).clamp(min=0)  # (..., n), by those before, if all are at their limit
+    left = (1 - (limits.cumsum(-1) - limits)).clamp(min=0)  # (..., n), by those before at their limit
     rest = theta.flip(-1).logcumsumexp(-1).flip(-1)  # (..., n), of this key and those after
     at_limit = ~(left * (theta - rest).exp() <= limits)  # its share of what is left is more, or it is hidden
     return torch.zeros_like(at_limit).scatter(-1, order, at_limit)
@@ -65,14 +65,14 @@ def _free_and_limited(theta: Tensor, limits: Tensor) -> tuple[Tensor, Tensor]:
     wider than any limit are narrowed first: that moves no weight, and keeps u from being lost in a large θ.
     """
     n = theta.shape[-1]
-    theta = torch.where(theta == -torch.inf, 0, theta)  # hidden keys have limit 0: they enter and leave at once
+    theta = torch.where(theta == -torch.inf, 0, theta)  # hidden keys, of limit 0, enter and leave at once
     theta, order = theta.sort(-1, descending=True)
     limits = limits.gather(-1, order)
     theta = -pad((theta[..., :-1] - theta[..., 1:]).clamp(max=2).cumsum(-1), (1, 0))
     levels, which = torch.cat([theta, theta - limits], -1).sort(-1, descending=True)  # (..., 2n)
-    growing = torch.where(which < n, 1, -1).cumsum(-1)[..., :-1]  # (..., 2n − 1), the free keys below each level
-    total = (growing * (levels[..., :-1] - levels[..., 1:])).cumsum(-1)  # (..., 2n − 1), all weight at the next level
-    level = levels.gather(-1, (total < 1).sum(-1, keepdim=True))  # (..., 1), the last at which it is less than 1
+    growing = torch.where(which < n, 1, -1).cumsum(-1)[..., :-1]  # (..., 2n − 1), free keys below each level
+    total = (growing * (levels[..., :-1] - levels[..., 1:])).cumsum(-1)  # the weight at the next level
+    level = levels.gather(-1, (total < 1).sum(-1, keepdim=True))  # (..., 1), the last where it is less than 1
     limited = theta - limits >= level
     free = (theta >= level) & ~limited
     nowhere = torch.zeros_like(free)
@@ -103,7 +103,7 @@ def bounded_sparsemax(scores: Tensor, upper: float | Tensor = 1.0) -> Tensor:
     theta, limits, flaw = _prepared(scores, upper)
     free, at_limit = _free_and_limited(theta.detach(), limits.detach())
     theta = torch.where(free, theta, 0)
-    theta = torch.where(free, theta - theta.detach().amin(-1, keepdim=True), 0)  # (..., n), from 0 to less than 1
+    theta = torch.where(free, theta - theta.detach().amin(-1, keepdim=True), 0)  # (..., n), from 0 to 1
     left = 1 - torch.where(at_limit, limits, 0).sum(-1, keepdim=True)  # (..., 1)
     tau = (theta.sum(-1, keepdim=True) - left) / free.sum(-1, keepdim=True).clamp(min=1)
     shared = torch.where(free, (theta - tau).clamp(min=0), 0)

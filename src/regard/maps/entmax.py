@@ -21,10 +21,15 @@ from regard.kernels.operators import is_plain
 from regard.maps.table import MAPS, register
 
 
-def _entmax(scores: Tensor, alpha: Tensor) -> Tensor:
+def _entmax(scores: Tensor, alpha: float | Tensor) -> Tensor:
     wide = widened(scores)
+    rows = (*scores.shape[:-1], 1)
     kind = torch.float64 if scores.is_cpu else wide.dtype  # not every device has float64
-    weights = entmax_operator(wide, alpha.to(kind).expand(*scores.shape[:-1], 1))
+    if isinstance(alpha, Tensor):
+        alpha = alpha.to(kind).expand(rows)
+    else:
+        alpha = torch.full(rows, alpha, dtype=kind, device=scores.device)
+    weights = entmax_operator(wide, alpha)
     return weights if wide is scores else weights.to(scores.dtype)
 
 
@@ -59,13 +64,13 @@ def entmax(scores: Tensor, alpha: float | Tensor = 1.5) -> Tensor:
     """Map scores (..., n) to weights (..., n). A score of −inf gets weight 0.
 
     `alpha` is a number of at least 1, or a tensor that broadcasts to one number per row, (..., 1), and may be
-    learned: 0-d, (m, 1), or (heads, 1, 1) for scores (..., heads, m, n). With α = inf the keys of highest score
-    share the weight, and no gradient flows.
+    learned: 0-d, (m, 1), or (heads, 1, 1) for scores (..., heads, m, n). With α = inf the keys of highest
+    score share the weight, and no gradient flows.
     """
     check_float("scores", scores)
     check("scores", scores, "... n")
     check_alpha(alpha, "scores", scores)
-    if isinstance(alpha, Tensor):
+    if isinstance(alpha, Tensor) or alpha not in (1, 1.5, 2):
         return _entmax(scores, alpha)
     if alpha == 1:
         from regard.maps.softmax import softmax
@@ -75,11 +80,9 @@ def entmax(scores: Tensor, alpha: float | Tensor = 1.5) -> Tensor:
         from regard.maps.entmax15 import entmax15
 
         return entmax15(scores)
-    if alpha == 2:
-        from regard.maps.sparsemax import sparsemax
+    from regard.maps.sparsemax import sparsemax
 
-        return sparsemax(scores)
-    return _entmax(scores, scores.new_full((), alpha, dtype=torch.float64))
+    return sparsemax(scores)
 
 
 class Entmax(nn.Module):

@@ -6,8 +6,8 @@
 Gini's index, ½(1 − ‖p‖²). H_α is 0 if one key has all the weight and largest, (1 − n^{1−α})/(α(α − 1)), if
 all have the same. The support size, the number of weights that are not 0, is what sparse maps keep small.
 
-Tsallis (1988), "Possible generalization of Boltzmann–Gibbs statistics"; with the factor 1/α in Peters, Niculae
-& Martins (2019), arXiv:1905.05702.
+Tsallis (1988), "Possible generalization of Boltzmann–Gibbs statistics"; with the factor 1/α in Peters,
+Niculae & Martins (2019), arXiv:1905.05702.
 """
 
 import torch

@@ -3,16 +3,19 @@
     π(θ) = argmin_{p ∈ Δⁿ} ½‖p − θ/γ‖² + λ Σⱼ |pⱼ − pⱼ₋₁| = sparsemax(prox(θ/γ)),
     prox(x) = argmin_y ½‖y − x‖² + λ Σⱼ |yⱼ − yⱼ₋₁|
 
-The strength λ fuses neighbours, the temperature γ flattens. λ stands beside θ/γ, on the scale of the weights: it is
-the paper's pᵀθ − γΩ(p) with Ω(p) = ½‖p‖² + λ Σⱼ |pⱼ − pⱼ₋₁|. (Treviso's slides write Ω without λ, which is λ = 1.) λ = 0
-is sparsemax.
+The strength λ fuses neighbours, the temperature γ flattens. λ stands beside θ/γ, on the scale of the
+weights: it is the paper's pᵀθ − γΩ(p) with Ω(p) = ½‖p‖² + λ Σⱼ |pⱼ − pⱼ₋₁|. (Treviso's slides write Ω
+without λ, which is λ = 1.) λ = 0 is sparsemax.
 
-Keys at −inf are taken out and the others close up: those on both sides of one are neighbours. The Jacobian averages
-within each fused segment, then is sparsemax's; it is constant between changes of segments and support.
+Keys at −inf are taken out and the others close up: those on both sides of one are neighbours. The Jacobian
+averages within each fused segment, then is sparsemax's; it is constant between changes of segments and
+support.
 
-Niculae & Blondel (2017), "A Regularized Framework for Sparse and Structured Neural Attention", arXiv:1705.07704.
+Niculae & Blondel (2017), "A Regularized Framework for Sparse and Structured Neural Attention",
+arXiv:1705.07704.
 """
 
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from math import isfinite, prod
@@ -24,7 +27,7 @@ from torch.autograd import Function, forward_ad
 from torch.utils.flop_counter import register_flop_formula
 
 from regard.core.shapes import check, check_float, widened
-from regard.kernels.operators import is_plain
+from regard.kernels.operators import _refuse_nested_forward_mode, is_plain
 from regard.kernels.pool import over_rows
 from regard.maps.softmax import tempered
 from regard.maps.sparsemax import sparsemax
@@ -85,7 +88,7 @@ def _(scores: Tensor, strength: float) -> Segmented:
     return weights, torch.empty_like(weights, dtype=torch.bool)
 
 
-@register_flop_formula(torch.ops.regard.fusedmax)  # type: ignore[untyped-decorator]
+@register_flop_formula(torch.ops.regard.fusedmax)
 def _(shape: tuple[int, ...], *_: Any, **__: Any) -> int:
     return 20 * prod(shape)
 
@@ -102,8 +105,9 @@ class _Compilable(Function):  # as in kernels/operators.py, but the Jacobian nee
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor, None]:
-        by_kernel = is_plain(gradient) and not torch.is_grad_enabled()
-        return (_backward if by_kernel else jacobian_product)(*ctx.saved_tensors, gradient), None
+        weights, starts = ctx.saved_tensors
+        by_kernel = is_plain(gradient) and is_plain(weights) and not torch.is_grad_enabled()
+        return (_backward if by_kernel else jacobian_product)(weights, starts, gradient), None
 
     vmap = staticmethod(_batched)
 
@@ -116,16 +120,24 @@ class _Differentiable(_Compilable):
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _: None) -> tuple[Tensor, None]:
-        return jacobian_product(*ctx.saved_tensors, tangent), None
+        weights, starts = ctx.saved_tensors
+        return jacobian_product(weights, starts, tangent), None  # J = Jᵀ
+
+
+_apply_plainly: Callable[..., Segmented] = super(Function, _Differentiable).apply
 
 
 def _segmented(scores: Tensor, strength: float) -> Segmented:
     differentiated = (scores.requires_grad and torch.is_grad_enabled()) or forward_ad._current_level >= 0
+    run: Callable[..., Segmented]
     if torch.compiler.is_compiling():
-        return (_Compilable.apply if differentiated else torch.ops.regard.fusedmax)(scores, strength)
-    if is_plain(scores) and not differentiated:
-        return _forward(scores, strength)
-    return _Differentiable.apply(scores, strength)
+        run = _Compilable.apply if differentiated else torch.ops.regard.fusedmax
+    elif is_plain(scores):
+        run = _apply_plainly if differentiated else _forward
+    else:
+        _refuse_nested_forward_mode()
+        run = _Differentiable.apply
+    return run(scores, strength)
 
 
 @register(sparse=True, ordered=False, neighbours=True)

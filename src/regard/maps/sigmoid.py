@@ -2,8 +2,8 @@
 
     π(θ)ⱼ = 1 / (1 + exp(−θⱼ))
 
-Not in the simplex: the weights of a row sum to anything between 0 and n. Since no key knows of the others, a NaN
-stays where it is and +inf has weight 1.
+Not in the simplex: the weights of a row sum to anything between 0 and n. Since no key knows of the others,
+a NaN stays where it is and +inf has weight 1.
 """
 
 import torch

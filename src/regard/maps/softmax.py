@@ -2,11 +2,12 @@
 
     π(θ) = argmax_{p ∈ Δⁿ} pᵀθ − γ Σⱼ pⱼ log pⱼ = exp(θ/γ) / Σₖ exp(θₖ/γ)
 
-Every key that may be looked at has some weight. The temperature γ moves between the uniform distribution (γ → ∞) and
-argmax (γ → 0). Unlike `torch.softmax`, a row that is all −inf has weights 0 and gradient 0, not NaN.
+Every key that may be looked at has some weight. The temperature γ moves between the uniform distribution (γ
+→ ∞) and argmax (γ → 0). Unlike `torch.softmax`, a row that is all −inf has weights 0 and gradient 0, not
+NaN.
 
-Boltzmann (1868); in neural networks Bridle (1990), "Probabilistic Interpretation of Feedforward Classification
-Network Outputs".
+Boltzmann (1868); in neural networks Bridle (1990), "Probabilistic Interpretation of Feedforward
+Classification Network Outputs".
 """
 
 import torch

@@ -2,8 +2,8 @@
 
     π(θ) = map(θ̃),      θ̃ⱼ = θⱼ if j is among the k highest, else −∞
 
-Ties for the last place go to the keys that come first. Gradients flow through the k keys alone. With k ≥ n it is the
-map itself; `top_k_sparsemax` differs from sparsemax only in rows whose support is larger than k.
+Ties for the last place go to the keys that come first. Gradients flow through the k keys alone. With k ≥ n
+it is the map itself; `top_k_sparsemax` differs from sparsemax only in rows whose support is larger than k.
 """
 
 import torch
