@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from torch.autograd import gradcheck, gradgradcheck
-from torch.func import grad, hessian, jacrev, vmap
+from torch.func import grad, hessian, jacfwd, jacrev, vmap
 
 from regard.core.errors import DtypeError, ShapeError
 from regard.losses import entmax_loss, softmax_loss, sparsemax_loss
@@ -123,6 +123,12 @@ def test_transforms_and_the_compiler(name):
     scores.requires_grad_()
     (got,) = torch.autograd.grad(compiled(scores, classes, reduction="sum"), scores)
     torch.testing.assert_close(got, wanted)
+
+
+@every_loss
+def test_what_torch_would_answer_with_zeros_is_refused(name):
+    with pytest.raises(NotImplementedError, match=r"Use torch.func.hessian or jacfwd\(jacrev\(...\)\)"):
+        jacfwd(jacfwd(lambda x: LOSSES[name][0](x, torch.tensor(2))))(torch.randn(5))
 
 
 def test_softmax_is_cross_entropy():

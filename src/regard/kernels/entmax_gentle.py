@@ -20,9 +20,10 @@ import numpy as np
 from regard.kernels.compiled import compiled
 from regard.kernels.gather import PARTS, fold, fold_more, gather, groups_above
 from regard.kernels.powers import exp2, log2
-from regard.kernels.rows import BLOCK, fill_without, inlined, largest
+from regard.kernels.rows import fill_without, inlined, largest
 
 LANES = 32  # buffers are filled up to a multiple of it, so that no vectorised loop ends in single steps
+BLOCK = 256  # so many numbers are summed in their own precision; the sums of blocks are added in float64
 TINY = 1e-30
 
 
@@ -75,16 +76,13 @@ def halley(beta: float, f: float, s: float, q: float) -> Any:
 
 
 @inlined
-def guess(u: Any, p: Any, sample: Any, beta: float, lam: float) -> float:
-    """A λ that is about right for many scores u, from a sample of them: it saves a pass."""
+def guess(u: Any, p: Any, sample: Any, beta: float, lam: float) -> Any:
+    """A λ that is about right for many scores u, by a step on a sample of them: it saves a pass."""
     many, stride = u.size / sample.size, u.size // sample.size
     for k in range(sample.size):
         sample[k] = u[k * stride]
-    for _ in range(2):
-        f, s, q = evaluate(sample, p, beta, lam)
-        if f > 0:
-            lam += halley(beta, f * many, s * many, q * many)
-    return lam
+    f, s, q = evaluate(sample, p, beta, lam)
+    return lam + halley(beta, f * many, s * many, q * many) if f > 0 else lam
 
 
 @inlined

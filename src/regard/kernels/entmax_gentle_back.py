@@ -11,10 +11,10 @@ cancels; then ∂p/∂α is better written (p − p̃)/β² − (pℓ − p̃ Σ
 import math
 from typing import Any
 
-from regard.kernels.entmax_gentle import padded
+from regard.kernels.entmax_gentle import BLOCK, padded
 from regard.kernels.gather import PARTS, fold, gather, groups_above
 from regard.kernels.powers import exp2, exp_tail, log2
-from regard.kernels.rows import BLOCK, inlined, largest
+from regard.kernels.rows import inlined, largest
 
 
 @inlined

@@ -33,7 +33,7 @@ def floor(row: Any, top: float, strength: float) -> float:
 
 @compiled
 def gather(row: Any, top: float, cut: float, x: Any, place: Any) -> int:
-    """Keep the visible keys down to top + cut and the first of each stretch of lower ones; returns how many."""
+    """Keep the visible keys down to top + cut and one of each stretch of lower ones; returns how many."""
     count = 0
     least = row.dtype.type(top + cut)
     apart = False  # whether the last visible key was a low one
@@ -51,26 +51,24 @@ def gather(row: Any, top: float, cut: float, x: Any, place: Any) -> int:
 def shrink(
     x: Any, place: Any, n: int, strength: float, t: float, cost: Any, inside: Any
 ) -> tuple[int, float]:
-    """Keep {y > t} of x[:n] and the first of each stretch outside; returns how many, and Newton's step."""
+    """Keep {y > t} of x[:n] and one of each stretch outside; returns how many, and Newton's step."""
     c = 0.0  # what it costs more to have k in S than not, given the best choice of those before
     for k in range(n):
         c = min(max(c, -strength), strength) + (t - x[k])
         cost[k] = c
-    within = c < 0
+    within = np.int64(c < 0)  # 0 and 1, since branches would be guessed wrong
     inside[n - 1] = within
-    total, size, edges = x[n - 1] if within else 0.0, int(within), 0
     for k in range(n - 2, -1, -1):
-        after = within
-        within = (cost[k] < -strength) | (after & (cost[k] <= strength))
+        within = np.int64(cost[k] < -strength) | (within & np.int64(cost[k] <= strength))
         inside[k] = within
-        total += x[k] if within else 0.0
-        size += within
-        edges += within != after
-    count, before = 0, True
+    total, size, edges, count, before = 0.0, 0, inside[0] - 1, 0, 1
     outside = t - 2 * strength - 1  # low enough to stay there
     for k in range(n):
         within = inside[k]
-        x[count], place[count] = x[k] if within else outside, place[k]
+        total += x[k] * within
+        size += within
+        edges += within ^ before
+        x[count], place[count] = x[k] * within + outside * (1 - within), place[k]
         count += within | before
         before = within
     return count, (total - strength * edges - 1) / max(size, 1)
@@ -80,9 +78,9 @@ def shrink(
 def forward(start: int, stop: int, scores: Any, weights: Any, starts: Any, strength: float) -> None:
     """Weights of rows start … stop, and True in starts where a segment of the support begins."""
     n = scores.shape[1]
-    x, height, corners = np.empty(n + 1), np.empty(n + 1), np.empty((4, n + 1))
-    place, ends, side = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
-    inside = np.empty(n + 1, np.bool_)
+    x, height = np.empty((2, n + 1))
+    corners = np.empty((4, n + 1))
+    place, ends, side, inside = np.empty((4, n + 1), np.int64)
     for r in range(start, stop):
         top = float(scores[r].max())
         weights[r] = 0

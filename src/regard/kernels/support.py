@@ -1,209 +1,68 @@
 """The supports of sparse attention: which keys a row keeps, with what weight, and backward on those alone.
 
-    θⱼ = q·kⱼ        p = [h(θ − max θ) − τ]₊^(1/h)        z = Σⱼ pⱼvⱼ        h = 1: sparsemax, h = ½: 1.5-entmax
+    θⱼ = q·kⱼ        sⱼ = [h(θⱼ − max θ) − τ]₊        pⱼ = sⱼ^(1/h), Σⱼ pⱼ = 1        z = Σⱼ pⱼvⱼ
 
-Scores are never stored. A tile of 6 queries × 2 vectors of keys is computed in registers and compared there with a
-threshold per row; only survivors reach memory. The τ of any part of a row is a lower bound of the τ of the whole
-row (more keys can only raise it), so the threshold of a row rises while its keys are walked through, and few
-survive: about 100 of 2,048 on normal scores. What is left at the end is solved exactly.
+with h = 1 for sparsemax and h = ½ for 1.5-entmax. Scores are not stored: a tile of 6 queries × 2 vectors of
+keys is computed in registers and compared there with a floor per row; only survivors reach memory. The τ of
+some of a row's keys is a lower bound of the τ of all of them, since more keys can only raise it. So the floor
+of a row rises while its keys are walked through, and few survive. At the end they are solved exactly.
 
-Support and τ: Martins & Astudillo (2016), arXiv:1602.02068, and Peters, Niculae & Martins (2019), arXiv:1905.05702.
-Thresholds that rise during a walk: Condat (2016), "Fast projection onto the simplex and the l1 ball".
+Martins & Astudillo (2016), arXiv:1602.02068; Peters, Niculae & Martins (2019), arXiv:1905.05702. A threshold
+that rises during the walk: Condat (2016), "Fast projection onto the simplex and the l1 ball".
+
+Kernels share three tuples: `view`, what rows may look at: lo, hi (B, m), mask (flat), its steps along (B, m, n);
+`lists`, scratch for GROUP rows: theta, places, and the distance from row to row; `kept`, what forward leaves
+for backward: per row (B, m) floors, begins, sizes, then places and weights of all entries.
 """
 
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic, models, register_model
 
 from regard.kernels.compiled import compiled
+from regard.kernels.lanes import (
+    above,
+    add,
+    count_bits,
+    first_bit,
+    fma,
+    get,
+    larger,
+    largest,
+    load,
+    put,
+    splat,
+    store,
+    take,
+    total,
+    width,
+    zeros,
+)
+from regard.kernels.rows import inlined
 
 TALL = 6  # queries in a tile: 6 × 2 sums, 2 vectors of keys and 1 query fill the 16 registers of AVX2
-GROUP = 8 * TALL  # queries that share a walk over the keys: they and 2 vectors of keys stay in the first cache
-FIRST = 32  # survivors before a row's threshold is computed for the first time
-STORED, AGAIN, BROKEN = 0, -1, -2  # a row's support is stored (its size), must be found again, or its scores are NaN
+TILES = 8
+GROUP = TILES * TALL  # queries that walk together: with 2 vectors of keys they stay in the first cache
+MOST = 64  # steps for a threshold; 3 to 8 are usual
+FIRST = 64  # survivors before a row gets its first floor
+AGAIN, BROKEN = -1, -2  # in place of a support's size: to be found again; its scores hold NaN or +inf
 
 
-# Vectors of 256 bits as values inside kernels. Numba has none, and its compiler does not find the tile by itself.
+# Sums over entries e of a support: places are rows of a table whose width d is a multiple of a vector.
 
 
-class Lanes(types.Type):  # type: ignore[misc]
-    """8 float32 or 4 float64."""
-
-    def __init__(self, dtype: Any) -> None:
-        self.dtype, self.width = dtype, 256 // dtype.bitwidth
-        super().__init__(name=f"Lanes({dtype} x {self.width})")
-
-
-@register_model(Lanes)
-class LanesModel(models.PrimitiveModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, lanes: Any) -> None:
-        element = manager.lookup(lanes.dtype).get_value_type()
-        super().__init__(manager, lanes, ir.VectorType(element, lanes.width))
-
-
-def _pointer(context: Any, builder: Any, array: Any, value: Any, at: Any, vector: Any) -> Any:
-    data = context.make_array(array)(context, builder, value).data
-    return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
-
-
-@intrinsic  # type: ignore[misc]
-def width(typing: Any, array: Any) -> Any:
-    """How many elements of this array a vector holds."""
-    size = 256 // array.dtype.bitwidth
-    return types.intp(array), lambda context, builder, signature, args: ir.IntType(64)(size)
-
-
-@intrinsic  # type: ignore[misc]
-def zeros(typing: Any, array: Any) -> Any:
-    """A vector of zeros, of the array's dtype."""
-    lanes = Lanes(array.dtype)
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return ir.Constant(context.get_value_type(lanes), [0.0] * lanes.width)
-
-    return lanes(array), code
-
-
-@intrinsic  # type: ignore[misc]
-def load(typing: Any, array: Any, at: Any) -> Any:
-    """The vector that begins at a flat index of a contiguous array."""
-    lanes = Lanes(array.dtype)
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        place = _pointer(context, builder, array, *args, context.get_value_type(lanes))
-        return builder.load(place, align=array.dtype.bitwidth // 8)
-
-    return lanes(array, types.intp), code
-
-
-@intrinsic  # type: ignore[misc]
-def store(typing: Any, array: Any, at: Any, lanes: Any) -> Any:
-    """Write a vector at a flat index of a contiguous array."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        value, at, vector = args
-        place = _pointer(context, builder, array, value, at, vector.type)
-        builder.store(vector, place, align=array.dtype.bitwidth // 8)
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, lanes), code
-
-
-@intrinsic  # type: ignore[misc]
-def splat(typing: Any, array: Any, x: Any) -> Any:
-    """A vector that holds the number x everywhere, of the array's dtype."""
-    lanes = Lanes(array.dtype)
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        nothing = ir.Constant(context.get_value_type(lanes), ir.Undefined)
-        number = context.cast(builder, args[1], x, lanes.dtype)
-        one = builder.insert_element(nothing, number, ir.IntType(32)(0))
-        return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(ir.IntType(32), lanes.width), None))
-
-    return lanes(array, x), code
-
-
-@intrinsic  # type: ignore[misc]
-def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
-    """ab + c."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.fadd(builder.fmul(*args[:2], flags=("contract",)), args[2], flags=("contract",))
-
-    return a(a, b, c), code
-
-
-@intrinsic  # type: ignore[misc]
-def larger(typing: Any, a: Any, b: Any) -> Any:
-    """The larger of two, element by element."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.select(builder.fcmp_ordered(">", *args), *args)
-
-    return a(a, b), code
-
-
-@intrinsic  # type: ignore[misc]
-def above(typing: Any, a: Any, b: Any) -> Any:
-    """Bit j of the answer: a[j] > b[j], or one of them is NaN."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        bits = builder.bitcast(builder.fcmp_unordered(">", *args), ir.IntType(a.width))
-        return builder.zext(bits, ir.IntType(64))
-
-    return types.int64(a, b), code
-
-
-def _fold(combine: Any) -> Any:
-    """Combine the halves of a vector until one element is left."""
-
-    def build(typing: Any, a: Any) -> Any:
-        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            vector, size = args[0], a.width
-            while size > 1:
-                size //= 2
-                half = ir.Constant(ir.VectorType(ir.IntType(32), size), list(range(size)))
-                rest = ir.Constant(ir.VectorType(ir.IntType(32), size), list(range(size, 2 * size)))
-                low, high = builder.shuffle_vector(vector, vector, half), builder.shuffle_vector(vector, vector, rest)
-                vector = combine(builder, low, high)
-            return builder.extract_element(vector, ir.IntType(32)(0))
-
-        return a.dtype(a), code
-
-    return build
-
-
-@intrinsic  # type: ignore[misc]
-def total(typing: Any, a: Any) -> Any:
-    """The sum of a vector's elements."""
-    return _fold(lambda builder, x, y: builder.fadd(x, y))(typing, a)
-
-
-@intrinsic  # type: ignore[misc]
-def largest(typing: Any, a: Any) -> Any:
-    """The largest of a vector's elements."""
-    return _fold(lambda builder, x, y: builder.select(builder.fcmp_ordered(">", x, y), x, y))(typing, a)
-
-
-@intrinsic  # type: ignore[misc]
-def first_bit(typing: Any, bits: Any) -> Any:
-    """The place of the lowest bit that is set."""
-    return types.int64(types.int64), lambda context, builder, signature, args: builder.cttz(args[0], ir.IntType(1)(1))
-
-
-@intrinsic  # type: ignore[misc]
-def count_bits(typing: Any, bits: Any) -> Any:
-    """How many bits are set."""
-    return types.int64(types.int64), lambda context, builder, signature, args: builder.ctpop(args[0])
-
-
-@intrinsic  # type: ignore[misc]
-def take(typing: Any, ticket: Any) -> Any:
-    """The next number of a ticket machine (an int64 array of one element) that threads share."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(ticket)(context, builder, args[0]).data
-        return builder.atomic_rmw("add", data, ir.IntType(64)(1), "monotonic")
-
-    return types.int64(ticket), code
-
-
-# Sums over a support: places[at:at+size] are rows of a table (n, d), d a multiple of a vector.
-
-
-@compiled
-def gather(weights, places, at, size, table, base, d, out, o):  # type: ignore[no-untyped-def]
-    """out = Σₑ wₑ · table[placeₑ]."""
+@inlined
+def gather(
+    weights: Any, places: Any, start: int, stop: int, table: Any, base: int, d: int, out: Any, o: int
+) -> None:
+    """out += Σₑ wₑ · table[placeₑ]."""
     w = width(table)
     c = 0
     while c + 4 * w <= d:
-        s0 = s1 = s2 = s3 = zeros(table)
-        for e in range(size):
-            x = splat(table, weights[e])
-            t = base + places[at + e] * d + c
+        s0, s1 = load(out, o + c), load(out, o + c + w)
+        s2, s3 = load(out, o + c + 2 * w), load(out, o + c + 3 * w)
+        for e in range(start, stop):
+            x, t = splat(table, get(weights, e)), base + get(places, e) * d + c
             s0 = fma(x, load(table, t), s0)
             s1 = fma(x, load(table, t + w), s1)
             s2 = fma(x, load(table, t + 2 * w), s2)
@@ -214,24 +73,25 @@ def gather(weights, places, at, size, table, base, d, out, o):  # type: ignore[n
         store(out, o + c + 3 * w, s3)
         c += 4 * w
     while c < d:
-        s0 = zeros(table)
-        for e in range(size):
-            s0 = fma(splat(table, weights[e]), load(table, base + places[at + e] * d + c), s0)
+        s0 = load(out, o + c)
+        for e in range(start, stop):
+            s0 = fma(splat(table, get(weights, e)), load(table, base + get(places, e) * d + c), s0)
         store(out, o + c, s0)
         c += w
 
 
-@compiled
-def scatter(weights, places, at, size, row, r, d, table, base):  # type: ignore[no-untyped-def]
-    """table[placeₑ] += wₑ · row, for every e."""
+@inlined
+def scatter(
+    weights: Any, places: Any, start: int, stop: int, row: Any, r: int, d: int, table: Any, base: int
+) -> None:
+    """table[placeₑ] += wₑ · row."""
     w = width(table)
     c = 0
     while c + 4 * w <= d:
         x0, x1 = load(row, r + c), load(row, r + c + w)
         x2, x3 = load(row, r + c + 2 * w), load(row, r + c + 3 * w)
-        for e in range(size):
-            x = splat(table, weights[e])
-            t = base + places[at + e] * d + c
+        for e in range(start, stop):
+            x, t = splat(table, get(weights, e)), base + get(places, e) * d + c
             store(table, t, fma(x, x0, load(table, t)))
             store(table, t + w, fma(x, x1, load(table, t + w)))
             store(table, t + 2 * w, fma(x, x2, load(table, t + 2 * w)))
@@ -239,18 +99,20 @@ def scatter(weights, places, at, size, row, r, d, table, base):  # type: ignore[
         c += 4 * w
     while c < d:
         x0 = load(row, r + c)
-        for e in range(size):
-            t = base + places[at + e] * d + c
-            store(table, t, fma(splat(table, weights[e]), x0, load(table, t)))
+        for e in range(start, stop):
+            t = base + get(places, e) * d + c
+            store(table, t, fma(splat(table, get(weights, e)), x0, load(table, t)))
         c += w
 
 
-@compiled
-def dots(row, r, table, base, d, places, at, size, out):  # type: ignore[no-untyped-def]
+@inlined
+def dots(
+    row: Any, r: int, table: Any, base: int, d: int, places: Any, start: int, stop: int, out: Any
+) -> None:
     """outₑ = row · table[placeₑ]."""
     w = width(table)
-    for e in range(size):
-        t = base + places[at + e] * d
+    for e in range(start, stop):
+        t = base + get(places, e) * d
         s0 = s1 = zeros(table)
         c = 0
         while c + 2 * w <= d:
@@ -259,87 +121,128 @@ def dots(row, r, table, base, d, places, at, size, out):  # type: ignore[no-unty
             c += 2 * w
         if c < d:
             s0 = fma(load(row, r + c), load(table, t + c), s0)
-        out[e] = total(s0) + total(s1)
+        put(out, e, total(add(s0, s1)))
 
 
 # From scores to supports.
 
 
 @compiled
-def solve(theta, at, count, half, low):  # type: ignore[no-untyped-def]
-    """The maximum of theta[at : at + count] and its exact τ in units of h(θ − max); low ≤ max + τ/h is a start.
+def solve(theta: Any, at: int, count: int, half: float, low: float, steps: int) -> Any:
+    """(max, τ) of theta[at : at + count], τ in units of h(θ − max). A floor below that τ is where to start.
 
-    f(τ) = Σ [u − τ]₊^(1/h) − 1 is convex and falls. Each step solves it on the keys above the last τ; for h = ½ that
-    step can end above the root, the next one, on fewer keys, then ends below. Done when no key enters or leaves.
-    Writes one vector beyond the end.
+    f(τ) = Σ [u − τ]₊^(1/h) − 1 is convex and falls. A step solves f = 0 on the keys above the last τ, until
+    none enters or leaves. For h = ½ it may pass the root, and the next one then comes back from above. After
+    so many steps those of Newton take over, which never pass it; after 0 there is one, and τ is a lower bound
+    alone. Writes one vector beyond the end.
     """
     w = width(theta)
-    for e in range(count, count + w):
-        theta[at + e] = -np.inf
-    zero, halves, ones = zeros(theta), splat(theta, half), splat(theta, 1.0)
+    zero, halves = zeros(theta), splat(theta, half)
+    store(theta, at + count, splat(theta, -np.inf))
     tops = load(theta, at)
-    for e in range(w, count, w):
-        tops = larger(tops, load(theta, at + e))
+    for e in range(at + w, at + count, w):
+        tops = larger(tops, load(theta, e))
     top = largest(tops)
     down = splat(theta, -top)
     tau = max(-1.0, (low - top) * half)
-    last, turns = -1, 0
+    last, turn = -1, 0
     while True:
-        k, s1, s2, minus = 0, zero, zero, splat(theta, -tau)
-        for e in range(0, count, w):
-            u = fma(halves, fma(ones, load(theta, at + e), down), minus)
-            k += count_bits(above(u, zero))
-            u = larger(u, zero)
-            s1 = fma(ones, u, s1)
-            s2 = fma(u, u, s2)
-        sum1, sum2 = float(total(s1)), float(total(s2))
+        k, sum1, sum2, minus = 0, 0.0, 0.0, splat(theta, -tau)
+        for begin in range(at, at + count, 4096):  # sums of so many in their precision, those in float64
+            s1 = s2 = zero
+            for e in range(begin, min(begin + 4096, at + count), w):
+                u = fma(halves, add(load(theta, e), down), minus)
+                k += count_bits(above(u, zero))
+                u = larger(u, zero)
+                s1 = add(s1, u)
+                s2 = fma(u, u, s2)
+            sum1 += total(s1)
+            sum2 += total(s2)
+        newton = turn > steps
         if half == 1.0:
             tau += (sum1 - 1.0) / k
         else:
             root = sum1 * sum1 - k * (sum2 - 1.0)
-            tau += (sum2 - 1.0) / (sum1 + (np.sqrt(root) if root > 0.0 and turns < 16 else sum1))
-        turns += 1
-        if k == last:
+            newton |= root < 0.0
+            tau += (sum2 - 1.0) / (sum1 + (sum1 if newton else np.sqrt(root)))
+        if k == last or (newton and steps == 0):
             return top, tau
-        last = k
+        last, turn = -1 if newton and turn < MOST else k, turn + 1  # Newton's step is not the last
 
 
 @compiled
-def tile(queries, q, panels, p, d, floors, f, out, bits):  # type: ignore[no-untyped-def]
-    """Scores of 6 queries and 2 vectors of keys; True if any is above its row's floor, then out and bits tell which."""
+def tighten(theta: Any, places: Any, at: int, count: int, half: float, low: float) -> Any:
+    """Raise a row's floor to about the τ of its survivors and drop those below: (how many stay, floor)."""
+    top, tau = solve(theta, at, count, half, low, 0)
+    slack = 16 * np.finfo(theta.dtype).eps * (abs(top) + 2.0)  # so that rounding drops no key
+    floor = theta.dtype.type(top + tau / half - slack)
+    kept = at
+    for e in range(at, at + count):
+        x, j = get(theta, e), get(places, e)
+        put(theta, kept, x)
+        put(places, kept, j)
+        kept += x > floor
+    return kept - at, floor
+
+
+@compiled
+def finish(theta: Any, places: Any, at: int, count: int, half: float, low: float) -> int:
+    """Solve a row: its survivors become its support, theta becomes s. The size of the support."""
+    if count <= 0:
+        return count
+    top, tau = solve(theta, at, count, half, low, 16)
+    w = width(theta)
+    high = theta.dtype.type(tau)  # τ in twice the digits, so that many small weights still sum to 1
+    down, minus, rest = splat(theta, -top), splat(theta, -high), splat(theta, high - tau)
+    halves = splat(theta, half)
+    for e in range(at, at + count, w):
+        store(theta, e, add(fma(halves, add(load(theta, e), down), minus), rest))
+    kept = at
+    for e in range(at, at + count):
+        x, j = get(theta, e), get(places, e)
+        put(theta, kept, x)
+        put(places, kept, j)
+        kept += x > 0
+    return kept - at
+
+
+@inlined
+def tile(queries: Any, q: int, panels: Any, p: int, d: int, floors: Any, f: int, out: Any, bits: Any) -> bool:
+    """Score 6 queries with 2 vectors of keys. Is any above its row's floor? Then out and bits tell which."""
     w = width(panels)
+    wide = 2 * w
     a0 = a1 = b0 = b1 = c0 = c1 = d0 = d1 = e0 = e1 = f0 = f1 = zeros(panels)
     for _ in range(d):
         x, y = load(panels, p), load(panels, p + w)
-        p += 2 * w
-        s = splat(panels, queries[q])
+        s = splat(panels, get(queries, q))
         a0, a1 = fma(s, x, a0), fma(s, y, a1)
-        s = splat(panels, queries[q + 1])
+        s = splat(panels, get(queries, q + 1))
         b0, b1 = fma(s, x, b0), fma(s, y, b1)
-        s = splat(panels, queries[q + 2])
+        s = splat(panels, get(queries, q + 2))
         c0, c1 = fma(s, x, c0), fma(s, y, c1)
-        s = splat(panels, queries[q + 3])
+        s = splat(panels, get(queries, q + 3))
         d0, d1 = fma(s, x, d0), fma(s, y, d1)
-        s = splat(panels, queries[q + 4])
+        s = splat(panels, get(queries, q + 4))
         e0, e1 = fma(s, x, e0), fma(s, y, e1)
-        s = splat(panels, queries[q + 5])
+        s = splat(panels, get(queries, q + 5))
         f0, f1 = fma(s, x, f0), fma(s, y, f1)
+        p += wide
         q += TALL
-    s = splat(panels, floors[f])
-    a = above(a0, s) | above(a1, s) << w
-    s = splat(panels, floors[f + 1])
-    b = above(b0, s) | above(b1, s) << w
-    s = splat(panels, floors[f + 2])
-    c = above(c0, s) | above(c1, s) << w
-    s = splat(panels, floors[f + 3])
-    dd = above(d0, s) | above(d1, s) << w
-    s = splat(panels, floors[f + 4])
-    e = above(e0, s) | above(e1, s) << w
-    s = splat(panels, floors[f + 5])
-    ff = above(f0, s) | above(f1, s) << w
-    if a | b | c | dd | e | ff == 0:
+    s = splat(panels, get(floors, f))
+    upper = above(a0, s) | above(a1, s) << w
+    s = splat(panels, get(floors, f + 1))
+    upper |= (above(b0, s) | above(b1, s) << w) << wide
+    s = splat(panels, get(floors, f + 2))
+    upper |= (above(c0, s) | above(c1, s) << w) << 2 * wide
+    s = splat(panels, get(floors, f + 3))
+    lower = above(d0, s) | above(d1, s) << w
+    s = splat(panels, get(floors, f + 4))
+    lower |= (above(e0, s) | above(e1, s) << w) << wide
+    s = splat(panels, get(floors, f + 5))
+    lower |= (above(f0, s) | above(f1, s) << w) << 2 * wide
+    if upper | lower == 0:
         return False
-    bits[0], bits[1], bits[2], bits[3], bits[4], bits[5] = a, b, c, dd, e, ff
+    bits[0], bits[1] = upper, lower
     store(out, 0, a0)
     store(out, w, a1)
     store(out, 2 * w, b0)
@@ -356,214 +259,282 @@ def tile(queries, q, panels, p, d, floors, f, out, bits):  # type: ignore[no-unt
 
 
 @compiled
-def pack(start, stop, keys, panels):  # type: ignore[no-untyped-def]
-    """Lay out keys (B, n, d) as tiles read them: panels (B, n / 2w, d, 2w), zeros beyond n; slices start to stop."""
+def pack(start: int, stop: int, keys: Any, panels: Any) -> None:
+    """Lay out keys (B, n, d) as tiles read them: panels (B, ⌈n / 2w⌉, d, 2w), zeros beyond n."""
     n, d = keys.shape[1:]
-    wide = panels.shape[3]
-    for b in range(start, stop):
-        for p in range(panels.shape[1]):
-            for x in range(wide):
-                j = p * wide + x
-                if j < n:
-                    for c in range(d):
-                        panels[b, p, c, x] = keys[b, j, c]
-                else:
-                    panels[b, p, :, x] = 0
+    many, wide = panels.shape[1], panels.shape[3]
+    for panel in range(start, stop):
+        b, j = panel // many, panel % many * wide
+        for x in range(wide):
+            for c in range(d):
+                key = get(keys, (b * n + j + x) * d + c) if j + x < n else 0.0
+                put(panels, (panel * d + c) * wide + x, key)
+
+
+@inlined
+def collect_many(out: Any, j: int, row: int, floor: Any, count: int, theta: Any, places: Any, at: int) -> int:
+    """Append a row's scores above its floor, without a branch: good where many are. The new count."""
+    wide = 2 * width(out)
+    end = at + count
+    for x in range(wide):
+        score = get(out, row * wide + x)
+        put(theta, end, score)
+        put(places, end, j + x)
+        end += score > floor
+    return end - at
 
 
 @compiled
-def tighten(theta, places, at, count, half, low):  # type: ignore[no-untyped-def]
-    """Raise a row's floor to the τ of its survivors, and drop those that are not above it: (how many stay, floor)."""
-    top, tau = solve(theta, at, count, half, low)
-    floor = theta.dtype.type(top + tau / half)
-    floor -= (abs(floor) + abs(top) + 1) * theta.dtype.type(4 * np.finfo(theta.dtype).eps)  # rounding drops no key
-    kept = at
-    for e in range(at, at + count):
-        x, j = theta[e], places[e]
-        theta[kept], places[kept] = x, j
-        kept += x > floor
-    return kept - at, floor
+def search(
+    b: int, rows: Any, query: Any, panels: Any, view: Any, half: float, floors: Any, counts: Any, lists: Any
+) -> None:
+    """Walk the given rows of slice b over their keys; counts[r] survivors of row r are left in its list.
 
-
-@compiled
-def search(b, rows, size, query, panels, lo, hi, mask, steps, half, floors, counts, theta, places, stride):  # type: ignore[no-untyped-def]
-    """Walk over the keys with up to GROUP rows of slice b; row r's survivors are at [r * stride :][: counts[r]].
-
-    floors are where the rows start: −inf, or a bound known from before. A row with a NaN or +inf has count BROKEN.
+    floors are where the rows start, −inf or a bound known from before, and where they end.
     """
-    d, wide = query.shape[2], panels.shape[3]
-    base = b * panels.shape[1] * wide
-    queries = np.zeros(GROUP * d, query.dtype)
-    out = np.empty(TALL * wide, query.dtype)
-    bits = np.empty(TALL, np.int64)
-    limits = np.full(GROUP, FIRST)
+    (lo, hi, mask, steps), (theta, places, stride) = view, lists
+    d, w = query.shape[2], width(query)
+    wide = 2 * w
+    shift, n = first_bit(wide), panels.shape[1] * wide
+    finite = splat(query, np.finfo(query.dtype).max)
+    queries, out = np.zeros(GROUP * d, query.dtype), np.empty(TALL * wide, query.dtype)
+    bits, limits = np.empty(2, np.int64), np.empty(GROUP, np.int64)
     begins, ends = np.zeros(GROUP, np.int64), np.zeros(GROUP, np.int64)
-    spans = np.empty((GROUP // TALL, 2), np.int64)  # of each tile's rows together
-    spans[:, 0], spans[:, 1] = panels.shape[1] * wide, 0
-    for r in range(size):
-        i, t = rows[r], r // TALL
-        for c in range(d):
-            queries[(t * d + c) * TALL + r % TALL] = query[b, i, c]
-        counts[r] = 0
-        begins[r], ends[r] = lo[b, i], hi[b, i]
+    spans = np.empty(4 * TILES, np.int64)  # keys that some row of a tile may look at, and that all may
+    first, last = n, 0
+    for t in range(TILES):
+        spans[4 * t], spans[4 * t + 1], spans[4 * t + 2], spans[4 * t + 3] = n, 0, 0, n
+    for r in range(GROUP):
+        counts[r], limits[r] = 0, FIRST
+        t = r // TALL
+        if r < len(rows):
+            i = rows[r]
+            begin, end, at = lo[b, i], hi[b, i], b * steps[0] + i * steps[1]
+            if mask.size > 0:
+                while begin < end and not mask[at + begin * steps[2]]:
+                    begin += 1
+                while begin < end and not mask[at + (end - 1) * steps[2]]:
+                    end -= 1
+            begins[r], ends[r] = begin, end
+            for c in range(d):
+                queries[(t * d + c) * TALL + r % TALL] = query[b, i, c]
         if begins[r] < ends[r]:
-            spans[t, 0], spans[t, 1] = min(spans[t, 0], begins[r]), max(spans[t, 1], ends[r])
-    for j in range(spans[:, 0].min() // wide * wide, spans[:, 1].max(), wide):
-        for t in range(GROUP // TALL):
-            if j >= spans[t, 1] or j + wide <= spans[t, 0]:
+            spans[4 * t], spans[4 * t + 1] = min(spans[4 * t], begins[r]), max(spans[4 * t + 1], ends[r])
+            first, last = min(first, begins[r]), max(last, ends[r])
+        spans[4 * t + 2] = max(spans[4 * t + 2], begins[r])
+        spans[4 * t + 3] = min(spans[4 * t + 3], ends[r])
+    for j in range(first // wide * wide, last, wide):
+        for t in range(TILES):
+            if j >= spans[4 * t + 1] or j + wide <= spans[4 * t]:
                 continue
-            if not tile(queries, t * TALL * d, panels, (base + j) * d, d, floors, t * TALL, out, bits):
+            if not tile(queries, t * TALL * d, panels, (b * n + j) * d, d, floors, t * TALL, out, bits):
                 continue
-            for r in range(TALL):
-                left = bits[r]
-                if left == 0:
-                    continue
-                row = t * TALL + r
-                begin, end, at, count = begins[row] - j, ends[row] - j, row * stride, counts[row]
-                if begin > 0:
-                    left = left >> begin << begin if begin < wide else 0
-                if end < wide:
-                    left = left & ((1 << end) - 1) if end > 0 else 0
-                while left != 0:
-                    x = first_bit(left)
-                    left &= left - 1
-                    if mask.size > 0 and not mask[b * steps[0] + rows[row] * steps[1] + (j + x) * steps[2]]:
-                        continue
-                    score = out[r * wide + x]
-                    if not score < np.inf:
-                        count, ends[row] = BROKEN, 0
-                        break
-                    theta[at + count], places[at + count] = score, j + x
-                    count += 1
-                if count >= limits[row]:
-                    count, floors[row] = tighten(theta, places, at, count, half, floors[row])
-                    limits[row] = max(FIRST, 2 * count)
-                counts[row] = count
+            due = False
+            many = count_bits(bits[0]) + count_bits(bits[1]) >= 2 * wide and mask.size == 0
+            if many and j >= spans[4 * t + 2] and j + wide <= spans[4 * t + 3]:
+                for x in range(0, TALL * wide, w):
+                    many &= above(load(out, x), finite) == 0
+            else:
+                many = False
+            if many:
+                for r in range(TALL):
+                    row = t * TALL + r
+                    counts[row] = collect_many(
+                        out, j, r, floors[row], counts[row], theta, places, row * stride
+                    )
+                    due |= counts[row] >= limits[row]
+            else:
+                for part in range(2):
+                    left = bits[part]
+                    while left != 0:
+                        x = first_bit(left)
+                        left &= left - 1
+                        row, key = t * TALL + 3 * part + (x >> shift), j + (x & (wide - 1))
+                        if key < get(begins, row) or key >= get(ends, row):
+                            continue
+                        if mask.size > 0 and not mask[b * steps[0] + rows[row] * steps[1] + key * steps[2]]:
+                            continue
+                        score, count = get(out, part * 3 * wide + x), get(counts, row)
+                        if not score < np.inf:
+                            counts[row], ends[row], spans[4 * t + 3] = BROKEN, 0, 0
+                            continue
+                        put(theta, row * stride + count, score)
+                        put(places, row * stride + count, key)
+                        put(counts, row, count + 1)
+                        due |= count + 1 >= get(limits, row)
+            if due:
+                for row in range(t * TALL, (t + 1) * TALL):
+                    count = counts[row]
+                    if count >= limits[row]:
+                        kept, floors[row] = tighten(theta, places, row * stride, count, half, floors[row])
+                        counts[row], limits[row] = kept, 2 * kept + (8 if 2 * kept < count else 2 * kept)
 
 
-@compiled
-def finish(theta, places, at, count, half, low):  # type: ignore[no-untyped-def]
-    """Solve a row: survivors become its support, theta becomes h(θ − max) − τ > 0. The size of the support."""
-    if count == 0:
-        return 0
-    top, tau = solve(theta, at, count, half, low)
-    top, tau, half = theta.dtype.type(top), theta.dtype.type(tau), theta.dtype.type(half)
-    kept = at
-    for e in range(at, at + count):
-        x, j = (theta[e] - top) * half - tau, places[e]
-        theta[kept], places[kept] = x, j
-        kept += x > 0
-    return kept - at
+@inlined
+def stretch(counts: Any, size: int, n: int) -> int:
+    """How many keys rows visit at a time: few where supports are large, so that those keys stay near."""
+    entries = 1
+    for r in range(size):
+        entries += max(counts[r], 0)
+    step = 24 * n * size // entries + 1  # about 24 entries of each row
+    return step if step <= 512 else n
 
 
-@compiled
-def power(s, at, size, half, p):  # type: ignore[no-untyped-def]
-    """Weights of a support: p = s^(1/h)."""
+@inlined
+def reach(places: Any, start: int, stop: int, key: int, n: int) -> int:
+    """Where a row's entries before a key end; they are in order."""
+    if key >= n:
+        return stop
+    while start < stop and get(places, start) < key:
+        start += 1
+    return start
+
+
+@inlined
+def fill(table: Any, row: int, x: float) -> None:
+    """All of one row of a table (..., d) becomes x."""
+    d = table.shape[-1]
+    for c in range(row * d, (row + 1) * d):
+        put(table, c, x)
+
+
+@inlined
+def copy(weights: Any, places: Any, at: int, size: int, weights_there: Any, places_there: Any, there: int) -> None:
+    """Copy entries at … at + size to there."""
     for e in range(size):
-        x = s[at + e]
-        p[e] = x if half == 1.0 else x * x
+        put(weights_there, there + e, get(weights, at + e))
+        put(places_there, there + e, get(places, at + e))
+
+
+@inlined
+def scratch(array: Any, n: int) -> Any:
+    """Lists for GROUP rows of up to n keys; pages never written cost nothing."""
+    stride = n + 4 * width(array)
+    return np.empty(GROUP * stride, array.dtype), np.empty(GROUP * stride, np.int32), stride
 
 
 @compiled
-def forward(start, stop, ticket, query, panels, values, lo, hi, mask, steps, half, context, floors, begins, sizes, room,
-            places, weights):  # type: ignore[no-untyped-def]
-    """Context (B, m, d_v) of query (B, m, d); each group of rows may store up to GROUP · room entries of its supports.
+def forward(
+    start: int, stop: int, ticket: Any, query: Any, panels: Any, values: Any, view: Any, half: float, context: Any,
+    room: int, kept: Any,
+) -> None:  # fmt: skip
+    """Context (B, m, d_v) of query (B, m, d). A group of rows may store GROUP · room entries of its supports.
 
-    Per row: sizes how many (or AGAIN, BROKEN), begins where, floors a bound below τ for finding them again.
+    Of each row remain: sizes, how many entries (or AGAIN, BROKEN); begins, where; floors, a bound below τ.
     """
     batch, m, _ = query.shape
     n, d = values.shape[1:]
-    groups, stride = -(-m // GROUP), n + width(query) + panels.shape[3]
-    theta, at_key = np.empty(GROUP * stride, query.dtype), np.empty(GROUP * stride, np.int32)
-    p, floor = np.empty(n, query.dtype), np.empty(GROUP, query.dtype)
-    rows, counts = np.empty(GROUP, np.int64), np.empty(GROUP, np.int64)
+    groups = -(-m // GROUP)
+    floors, begins, sizes, places, weights = kept
+    lists = scratch(query, n)
+    theta, found, stride = lists
+    floor, rows = np.empty(GROUP, query.dtype), np.empty(GROUP, np.int64)
+    counts, nexts = np.empty(GROUP, np.int64), np.empty(GROUP, np.int64)
     while True:
         item = take(ticket)
         if item >= batch * groups:
             return
-        b, i = item // groups, item % groups * GROUP
-        size = min(GROUP, m - i)
+        b, first = item // groups, item % groups * GROUP
+        size = min(GROUP, m - first)
         for r in range(size):
-            rows[r] = i + r
-        floor[:] = -np.inf
-        search(b, rows, size, query, panels, lo, hi, mask, steps, half, floor, counts, theta, at_key, stride)
+            rows[r], floor[r] = first + r, -np.inf
+        search(b, rows[:size], query, panels, view, half, floor, counts, lists)
         used, end = item * GROUP * room, (item + 1) * GROUP * room
         for r in range(size):
-            at = r * stride
-            if counts[r] == BROKEN:
-                context[b, i + r] = np.nan
-                kept = BROKEN
-            else:
-                kept = finish(theta, at_key, at, counts[r], half, floor[r])
-                power(theta, at, kept, half, p)
-                gather(p, at_key, at, kept, values, b * n * d, d, context, (b * m + i + r) * d)
+            i, at = first + r, r * stride
+            nexts[r] = at
+            counts[r] = finish(theta, found, at, counts[r], half, floor[r])
+            fill(context, b * m + i, np.nan if counts[r] == BROKEN else 0.0)
             if room > 0:
-                begins[b, i + r], sizes[b, i + r], floors[b, i + r] = used, kept, floor[r]
-                if kept > end - used:
-                    sizes[b, i + r] = AGAIN
-                elif kept > 0:
-                    for e in range(kept):
-                        places[used + e], weights[used + e] = at_key[at + e], theta[at + e]
-                    used += kept
+                fits = counts[r] <= end - used
+                begins[b, i], sizes[b, i], floors[b, i] = used, counts[r] if fits else AGAIN, floor[r]
+                if fits:
+                    copy(theta, found, at, counts[r], weights, places, used)
+                    used += max(counts[r], 0)
+            if half != 1.0:
+                for e in range(at, at + counts[r]):
+                    put(theta, e, get(theta, e) * get(theta, e))
+        step = stretch(counts, size, n)
+        for key in range(step, n + step, step):
+            for r in range(size):
+                e = reach(found, nexts[r], r * stride + counts[r], key, n)
+                gather(theta, found, nexts[r], e, values, b * n * d, d, context, (b * m + first + r) * d)
+                nexts[r] = e
 
 
 @compiled
-def pull(b, i, s, places, at, size, half, query, keys, values, grad, dq, dk, dv, base, p, dp):  # type: ignore[no-untyped-def]
-    """Backward of one row on its support: dθ = Jdp with J = diag(s) − ssᵀ/Σs, s = 1 (h = 1) or √p (h = ½)."""
-    m, d = query.shape[1:]
-    n, d_v = values.shape[1:]
-    row, wide_row = (b * m + i) * d, (b * m + i) * d_v
-    dots(grad, wide_row, values, b * n * d_v, d_v, places, at, size, dp)
-    above_, below = 0.0, 0.0
-    for e in range(size):
-        x = 1.0 if half == 1.0 else float(s[at + e])
-        above_ += x * dp[e]
-        below += x
-    mean = above_ / below
-    power(s, at, size, half, p)
-    scatter(p, places, at, size, grad, wide_row, d_v, dv, base * d_v)
-    for e in range(size):
-        dp[e] = (1.0 if half == 1.0 else s[at + e]) * (dp[e] - mean)
-    gather(dp, places, at, size, keys, b * n * d, d, dq, row)
-    scatter(dp, places, at, size, query, row, d, dk, base * d)
+def backward(
+    start: int, stop: int, ticket: Any, query: Any, keys: Any, values: Any, gradient: Any, panels: Any, view: Any,
+    half: float, kept: Any, dq: Any, dk: Any, dv: Any,
+) -> None:  # fmt: skip
+    """dq (B, m, d), dk (parts, B, n, d) and dv (parts, B, n, d_v), zeros before. The parts share the rows.
 
-
-@compiled
-def backward(start, stop, ticket, query, keys, values, grad, panels, lo, hi, mask, steps, half, floors, begins, sizes,
-             places, weights, dq, dk, dv):  # type: ignore[no-untyped-def]
-    """dq (B, m, d), and dk (parts, B, n, d), dv (parts, B, n, d_v): the rows are shared between parts, to be summed."""
+    On a row's support, dp = Vdz and dθ = Jdp with J = diag(s) − ssᵀ/Σs, where s is 1 for h = 1, √p for h = ½.
+    """
     batch, m, d = query.shape
-    n, parts = keys.shape[1], dk.shape[0]
-    tall = -(-m // parts)
-    stride = n + width(query) + panels.shape[3]
-    p, dp = np.empty(n, query.dtype), np.empty(n, query.dtype)
-    theta, at_key = np.empty(GROUP * stride, query.dtype), np.empty(GROUP * stride, np.int32)
-    floor, rows, counts = np.empty(GROUP, query.dtype), np.empty(GROUP, np.int64), np.empty(GROUP, np.int64)
+    n, d_v = values.shape[1:]
+    parts = dk.shape[0]
+    share = -(-m // parts)
+    (lo, hi, mask, steps), (floors, begins, sizes, places, weights) = view, kept
+    lists = scratch(query, n)
+    theta, found, stride = lists
+    dp, floor = np.empty(GROUP * stride, query.dtype), np.empty(GROUP, query.dtype)
+    rows, counts, nexts = np.empty(GROUP, np.int64), np.empty(GROUP, np.int64), np.empty(GROUP, np.int64)
     while True:
         item = take(ticket)
         if item >= batch * parts:
             return
         b, part = item // parts, item % parts
-        base = (part * batch + b) * n
-        again = 0
-        last = min(m, (part + 1) * tall)
-        for i in range(part * tall, last):
-            if sizes[b, i] > 0:
-                pull(b, i, weights, places, begins[b, i], sizes[b, i], half, query, keys, values, grad, dq, dk, dv,
-                     base, p, dp)
-            elif sizes[b, i] == AGAIN:
-                rows[again], floor[again] = i, floors[b, i]
-                again += 1
-            else:
-                missing = np.nan if sizes[b, i] == BROKEN else 0.0
-                dq[b, i] = missing
-                if sizes[b, i] == BROKEN:
-                    dk[part, b, lo[b, i] : hi[b, i]] = missing
-                    dv[part, b, lo[b, i] : hi[b, i]] = missing
-            if again == GROUP or (again > 0 and i == last - 1):
-                search(b, rows, again, query, panels, lo, hi, mask, steps, half, floor, counts, theta, at_key, stride)
-                for r in range(again):
-                    kept = finish(theta, at_key, r * stride, counts[r], half, floor[r])
-                    pull(b, rows[r], theta, at_key, r * stride, kept, half, query, keys, values, grad, dq, dk, dv,
-                         base, p, dp)
-                again = 0
+        base = (part * batch + b) * n  # of this part's dk and dv
+        for first in range(part * share, min(m, (part + 1) * share), GROUP):
+            last = min(first + GROUP, m, (part + 1) * share)
+            size = 0
+            for i in range(first, last):
+                if sizes[b, i] == AGAIN:
+                    rows[size], floor[size] = i, floors[b, i]
+                    size += 1
+            if size > 0:
+                search(b, rows[:size], query, panels, view, half, floor, counts, lists)
+                for r in range(size):
+                    counts[r] = finish(theta, found, r * stride, counts[r], half, floor[r])
+            for i in range(first, last):
+                if sizes[b, i] > 0:
+                    at, e, count = size * stride, begins[b, i], sizes[b, i]
+                    copy(weights, places, e, count, theta, found, at)
+                    rows[size], counts[size] = i, count
+                    size += 1
+                elif sizes[b, i] == BROKEN:
+                    fill(dq, b * m + i, np.nan)
+                    for j in range(lo[b, i], hi[b, i]):
+                        if mask.size == 0 or mask[b * steps[0] + i * steps[1] + j * steps[2]]:
+                            fill(dk, base + j, np.nan)
+                            fill(dv, base + j, np.nan)
+            step = stretch(counts, size, n)
+            for r in range(size):
+                nexts[r] = r * stride
+            for key in range(step, n + step, step):
+                for r in range(size):
+                    e = reach(found, nexts[r], r * stride + counts[r], key, n)
+                    row = b * m + rows[r]
+                    dots(gradient, row * d_v, values, b * n * d_v, d_v, found, nexts[r], e, dp)
+                    nexts[r] = e
+            for r in range(size):
+                at, inside, whole = r * stride, 0.0, 0.0
+                for e in range(at, at + counts[r]):
+                    s = 1.0 if half == 1.0 else get(theta, e)
+                    inside += s * get(dp, e)
+                    whole += s
+                mean = inside / whole
+                for e in range(at, at + counts[r]):
+                    s = get(theta, e)
+                    put(dp, e, (1.0 if half == 1.0 else s) * (get(dp, e) - mean))
+                    put(theta, e, s if half == 1.0 else s * s)
+                nexts[r] = at
+            for key in range(step, n + step, step):
+                for r in range(size):
+                    e = reach(found, nexts[r], r * stride + counts[r], key, n)
+                    row = b * m + rows[r]
+                    gather(dp, found, nexts[r], e, keys, b * n * d, d, dq, row * d)
+                    scatter(dp, found, nexts[r], e, query, row * d, d, dk, base * d)
+                    scatter(theta, found, nexts[r], e, gradient, row * d_v, d_v, dv, base * d_v)
+                    nexts[r] = e

@@ -106,8 +106,8 @@ def taut_string(x: Any, n: int, strength: float, ends: Any, side: Any, corners: 
 def bends(x: Any, n: int, strength: float, ends: Any, side: Any, corners: Any) -> int:
     """Solve for x[:n], n ≥ 1; returns the number of segments.
 
-    Segment s ends before ends[s], where the string touches the upper (side[s] = 1) or the lower wall (−1), or ends
-    (0). The arrays hold n + 1 each, corners 4 × (n + 1).
+    Segment s ends before ends[s]: there the string touches the upper wall (side[s] = 1), the lower (−1), or
+    stops (0). The arrays hold n + 1 each, corners 4 × (n + 1).
     """
     count: int = direct(x, n, strength, PATIENCE * n + 8, ends, side)
     if count < 0:

@@ -2,11 +2,12 @@
 
     L(θ; y) = Ω*(θ) + Ω(y) − θᵀy,      Ω*(θ) = max_{p ∈ Δⁿ} pᵀθ − Ω(p),      Ω = −H_α
 
-with H_α the Tsallis entropy. L ≥ 0, and 0 only if π(θ) = y. By Danskin's theorem ∇Ω*(θ) is the maximiser π(θ), so
-the gradient is π(θ) − y and the Hessian the Jacobian of the map; both are what autograd is given here.
+with H_α the Tsallis entropy. L ≥ 0, and 0 only if π(θ) = y. By Danskin's theorem ∇Ω*(θ) is the maximiser
+π(θ), so the gradient is π(θ) − y and the Hessian the Jacobian of the map: autograd is given just that.
 
-α = 1 is softmax: cross-entropy, and for a distribution y Kullback & Leibler's divergence of y from softmax(θ).
-For α > 1 there is a margin: the loss of class y is exactly 0 as soon as θ_y ≥ 1/(α − 1) + max_{j ≠ y} θⱼ.
+α = 1 is softmax: cross-entropy, and for a distribution y Kullback & Leibler's divergence of y from the
+weights. For α > 1 there is a margin: the loss of class y is exactly 0 as soon as θ_y ≥ 1/(α − 1) + θⱼ for
+all other j.
 
 Blondel, Martins & Niculae (2020), "Learning with Fenchel-Young Losses", arXiv:1901.02324;
 Peters, Niculae & Martins (2019), "Sparse Sequence-to-Sequence Models", arXiv:1905.05702 (entmax).
@@ -33,14 +34,14 @@ Reduction = Literal["mean", "sum", "none"]
 def softmax_loss(
     scores: Tensor, target: Tensor, *, reduction: Reduction = "mean", ignore_index: int = -100
 ) -> Tensor:
-    """Softmax's loss of scores (..., n) for target, classes (...) or distributions (..., n): (...) or ()."""
+    """Softmax's loss of scores (..., n) for classes (...) or distributions (..., n): (...), reduced ()."""
     return _loss(scores, target, 1.0, reduction, ignore_index)
 
 
 def sparsemax_loss(
     scores: Tensor, target: Tensor, *, reduction: Reduction = "mean", ignore_index: int = -100
 ) -> Tensor:
-    """Sparsemax's loss of scores (..., n) for target, classes (...) or distributions (..., n): (...) or ()."""
+    """Sparsemax's loss of scores (..., n) for classes (...) or distributions (..., n): (...), reduced ()."""
     return _loss(scores, target, 2.0, reduction, ignore_index)
 
 
@@ -52,7 +53,7 @@ def entmax_loss(
     reduction: Reduction = "mean",
     ignore_index: int = -100,
 ) -> Tensor:
-    """α-entmax's loss of scores (..., n) for target, classes (...) or distributions (..., n): (...) or ().
+    """α-entmax's loss of scores (..., n) for classes (...) or distributions (..., n): (...), reduced ().
 
     Rows whose class is `ignore_index` have loss 0 and no part in the mean; the mean over no rows is 0.
     """
@@ -87,7 +88,8 @@ class _Differentiable(_Compilable):  # Dynamo refuses a Function that has the jv
     @staticmethod
     def jvp(ctx: Any, value: Any, tangent: Tensor, weights: Any) -> Tensor:
         (weights,) = ctx.saved_tensors
-        return torch.linalg.vecdot(tangent, weights)
+        along: Tensor = torch.linalg.vecdot(tangent, weights)
+        return along
 
 
 def _entropy(p: Tensor, alpha: float) -> Tensor:
@@ -148,7 +150,8 @@ def _check(scores: Tensor, target: Tensor, alpha: float, reduction: str, ignore_
         raise DtypeError(f"target must be classes (integers) or distributions (floats); got {target.dtype}.")
     elif target.device != scores.device:
         raise DeviceError(
-            f"target must be on {scores.device} as scores are; got {target.device}. Use target.to(scores.device)."
+            f"target must be on {scores.device} as scores is; got {target.device}. "
+            "Use target.to(scores.device)."
         )
     wanted = scores.shape if target.is_floating_point() else scores.shape[:-1]
     if target.shape != wanted:
@@ -160,5 +163,6 @@ def _check(scores: Tensor, target: Tensor, alpha: float, reduction: str, ignore_
         wrong = target[((target < 0) | (target >= n)) & (target != ignore_index)]
         if wrong.numel():
             raise ValueError(
-                f"target must be classes from 0 to {n - 1}, or ignore_index={ignore_index}; got {wrong[0].item()}."
+                f"target must be classes from 0 to {n - 1}, or ignore_index={ignore_index}; "
+                f"got {wrong[0].item()}."
             )

@@ -28,7 +28,7 @@ from regard.maps.table import register
 
 
 def _prepared(scores: Tensor, upper: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores with their top at 0, limits between 0 and 1, and per row 0, or NaN if it holds what no map can use."""
+    """Scores with their top at 0, limits from 0 to 1, and per row 0, or NaN if no map can use it."""
     if not isinstance(upper, Tensor):
         upper = torch.full_like(scores, upper)
     check_together(scores=scores, upper=upper)
@@ -61,8 +61,8 @@ def _at_limit(theta: Tensor, limits: Tensor) -> Tensor:
 def _free_and_limited(theta: Tensor, limits: Tensor) -> tuple[Tensor, Tensor]:
     """Which keys (..., n) of bounded sparsemax are between 0 and their limit, and which are at it.
 
-    As τ falls, a key enters at θⱼ, gains weight, and is at its limit from θⱼ − uⱼ on. Gaps between scores that are
-    wider than any limit are narrowed first: that moves no weight, and keeps u from being lost in a large θ.
+    As τ falls, a key enters at θⱼ, gains weight, and is at its limit from θⱼ − uⱼ on. Gaps between scores
+    that are wider than any limit are narrowed first: no weight changes, and u is not lost in a large θ.
     """
     n = theta.shape[-1]
     theta = torch.where(theta == -torch.inf, 0, theta)  # hidden keys, of limit 0, enter and leave at once
@@ -81,7 +81,7 @@ def _free_and_limited(theta: Tensor, limits: Tensor) -> tuple[Tensor, Tensor]:
 
 @register()
 def bounded_softmax(scores: Tensor, upper: float | Tensor = 1.0) -> Tensor:
-    """Map scores (..., n) to weights (..., n) of at most `upper`, a number or a tensor that broadcasts to them."""
+    """Map scores (..., n) to weights (..., n) of at most `upper`, which broadcasts to them."""
     check_float("scores", scores)
     check("scores", scores, "... n")
     if scores.shape[-1] == 0 or (not isinstance(upper, Tensor) and upper >= 1):
@@ -95,7 +95,7 @@ def bounded_softmax(scores: Tensor, upper: float | Tensor = 1.0) -> Tensor:
 
 @register(sparse=True)
 def bounded_sparsemax(scores: Tensor, upper: float | Tensor = 1.0) -> Tensor:
-    """Map scores (..., n) to weights (..., n) of at most `upper`, a number or a tensor that broadcasts to them."""
+    """Map scores (..., n) to weights (..., n) of at most `upper`, which broadcasts to them."""
     check_float("scores", scores)
     check("scores", scores, "... n")
     if scores.shape[-1] == 0 or (not isinstance(upper, Tensor) and upper >= 1):

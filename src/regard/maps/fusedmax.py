@@ -142,9 +142,10 @@ def _segmented(scores: Tensor, strength: float) -> Segmented:
 
 @register(sparse=True, ordered=False, neighbours=True)
 def fusedmax(scores: Tensor, strength: float = 0.1, temperature: float | Tensor = 1.0) -> Tensor:
-    """Map scores (..., n) to weights (..., n), equal along stretches of keys; λ is `strength`, γ `temperature`."""
+    """Map scores (..., n) to weights (..., n); λ is `strength`, γ is `temperature`."""
     check_float("scores", scores)
-    check("scores", scores, "... n")
+    if scores.dim() == 0:
+        check("scores", scores, "... n")
     if not (strength >= 0 and isfinite(strength)):
         raise ValueError(f"strength must be at least 0 and finite; got {strength}. At 0 it is sparsemax.")
     theta = tempered(widened(scores), temperature)

@@ -2,13 +2,15 @@
 
     π(θ) = argmax_{p ∈ Δⁿ} pᵀθ − γ Σⱼ pⱼ log pⱼ = exp(θ/γ) / Σₖ exp(θₖ/γ)
 
-Every key that may be looked at has some weight. The temperature γ moves between the uniform distribution (γ
-→ ∞) and argmax (γ → 0). Unlike `torch.softmax`, a row that is all −inf has weights 0 and gradient 0, not
-NaN.
+Every key that may be looked at has some weight. The temperature γ moves between the uniform distribution
+(large γ) and argmax (γ near 0). Unlike `torch.softmax`, a row that is all −inf has weights and gradient 0,
+not NaN.
 
 Boltzmann (1868); in neural networks Bridle (1990), "Probabilistic Interpretation of Feedforward
 Classification Network Outputs".
 """
+
+from math import isnan
 
 import torch
 from torch import Tensor
@@ -41,12 +43,15 @@ def _with_empty_rows(scores: Tensor) -> Tensor:
 def softmax(scores: Tensor, temperature: float | Tensor = 1.0) -> Tensor:
     """Map scores (..., n) to weights (..., n), all above 0 but for scores of −inf."""
     check_float("scores", scores)
-    check("scores", scores, "... n")
+    if scores.dim() == 0:
+        check("scores", scores, "... n")
     if isinstance(temperature, Tensor) or temperature != 1:  # torch.softmax itself widens half precision
         return softmax(tempered(widened(scores), temperature)).to(scores.dtype)
     if not is_plain(scores):
         return _with_empty_rows(scores)
     weights = torch.softmax(scores, -1)
-    if weights.numel() and weights[..., 0].isnan().any():  # a row without keys, or a NaN that must stay
+    if weights.numel() and isnan(
+        weights.select(-1, 0).sum().item()
+    ):  # a row without keys, or one to stay NaN
         return _with_empty_rows(scores)
     return weights
