@@ -1,14 +1,14 @@
-"""What must be true of every row map, for all of the table at once. A new map is tested the moment it is entered."""
+"""What must be true of every row map. A new map is tested the moment it is entered into the table."""
 
 import math
 
 import pytest
-import reference
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.func import jacrev, vmap
 
+import reference
 from regard import MAPS
 from regard.core.errors import DtypeError, ShapeError
 
@@ -40,7 +40,9 @@ def test_agrees_with_its_definition(name, theta):
 @given(theta=thetas)
 def test_float32_agrees_with_its_definition(name, theta):
     theta = torch.tensor(theta, dtype=torch.float32).tolist()
-    assert weights(name, theta, torch.float32).tolist() == pytest.approx(getattr(reference, name)(theta), abs=1e-6)
+    assert weights(name, theta, torch.float32).tolist() == pytest.approx(
+        getattr(reference, name)(theta), abs=1e-6
+    )
 
 
 @every_map
@@ -63,7 +65,9 @@ def test_its_entry_says_neither_more_nor_less(name):
     higher, heavier = (x.unsqueeze(-1) - x.unsqueeze(-2) for x in (theta, p))  # (rows, n, n)
     assert entry.ordered == bool((heavier[higher > 0] >= -1e-12).all()), "ordered"
     turned = theta.roll(1, -1)
-    untied = (theta.unsqueeze(-1) == theta.unsqueeze(-2)).sum((-1, -2)) == theta.shape[-1]  # ties go to the first
+    untied = (theta.unsqueeze(-1) == theta.unsqueeze(-2)).sum((-1, -2)) == theta.shape[
+        -1
+    ]  # ties go to the first
     alike = torch.isclose(entry(turned), p.roll(1, -1), atol=1e-9)[untied].all()
     assert entry.neighbours != bool(alike), "neighbours"
     x = theta.clone().requires_grad_()

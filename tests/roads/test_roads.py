@@ -53,7 +53,8 @@ def compare(road, call, leaves, tol=1e-9):
     if want.requires_grad:
         g = torch.randn_like(want)
         for a, b in zip(
-            *(torch.autograd.grad(o, leaves, g, allow_unused=True, retain_graph=True) for o in (want, got)), strict=True
+            *(torch.autograd.grad(o, leaves, g, allow_unused=True, retain_graph=True) for o in (want, got)),
+            strict=True,
         ):
             torch.testing.assert_close(a, b, rtol=tol, atol=tol)
 
@@ -87,6 +88,14 @@ def test_the_flash_road_has_second_derivatives():
         assert torch.autograd.gradgradcheck(
             lambda q, k, v, c=made: flash.flash(replace(c, query=q, keys=k, values=v)), leaves
         )
+
+
+@pytest.mark.parametrize("map", ["softmax", "entmax15", "sigmoid"])
+def test_one_tensor_for_everything_is_counted_once(map):
+    x = torch.randn(1, 140, 4, dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(regard.attend(x, x, map=map).context.square().sum(), x)
+    (again,) = torch.autograd.grad(regard.attend(x, x, map=map).context.square().sum(), x, create_graph=True)
+    torch.testing.assert_close(first, again)
 
 
 def test_each_road_is_chosen_where_it_leads(monkeypatch):

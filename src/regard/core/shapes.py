@@ -5,7 +5,6 @@ from torch import Tensor
 
 from regard.core.errors import DeviceError, DtypeError, ShapeError
 
-
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 

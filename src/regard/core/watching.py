@@ -81,5 +81,5 @@ def _show(owner: nn.Module, attended: Any) -> None:
             watch.see(watch.paths[owner], attended)
 
 
-# What torch.compiler.disable would say: run these, do not trace them. Importing it would take as long as torch.
+# As torch.compiler.disable says it: run these, do not trace them. Importing that takes as long as torch.
 _change_for._torchdynamo_disable = _show._torchdynamo_disable = True  # type: ignore[attr-defined]

@@ -1,1 +1,1 @@
-"""The tight loops. Importing this package imports nothing; each kernel brings in Numba when it is first used."""
+"""The tight loops. Importing this package imports nothing; the first kernel that runs brings in Numba."""

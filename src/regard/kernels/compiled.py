@@ -1,7 +1,8 @@
 """Numba's compiler with our settings: releases the GIL, cached on disk where the disk allows it.
 
-Kernels are serial over a range of rows; `pool.over_rows` spreads the ranges over threads. Numba's own parallel
-loops are not used: one of their layers aborts the process on concurrent calls, another kills forked children.
+Kernels are serial over a range of rows; `pool.over_rows` spreads the ranges over threads. Numba's own
+parallel loops are not used: one of their layers aborts the process on concurrent calls, another kills forked
+children.
 """
 
 from collections.abc import Callable
@@ -33,7 +34,7 @@ def compiled(function: F | None = None, **options: Any) -> Any:
         kernel = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no directory that could hold the cache: compile in every process
         return numba.njit(**options)(function)
-    file = getattr(kernel._cache, "_cache_file", None)
+    file: Any = getattr(kernel._cache, "_cache_file", None)
     if hasattr(file, "_source_stamp"):  # Numba would look at the kernel's own file alone
         file._source_stamp = _stamp()
     return kernel

@@ -1,16 +1,21 @@
-"""Vectors of 256 bits as values inside kernels: LLVM does not find the tile of `support` in a loop over numbers.
+"""Vectors of 256 bits as values inside kernels.
 
-Each function is a few instructions of LLVM, so they run on whatever vectors the machine has.
+LLVM does not find the tile of `support` in a loop over numbers, so the tile is written with these. Each function is a few instructions of LLVM, so they run on whatever vectors the machine has.
 """
 
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic, models, register_model
+from numba import extending, types
+from numba.extending import models
 
 
-class Lanes(types.Type):  # type: ignore[misc]
+def intrinsic(function: Any) -> Any:
+    """Numba's, which gives functions no types of use."""
+    return extending.intrinsic(function)
+
+
+class Lanes(types.Type):
     """8 float32 or 4 float64."""
 
     def __init__(self, dtype: Any) -> None:
@@ -18,11 +23,11 @@ class Lanes(types.Type):  # type: ignore[misc]
         super().__init__(name=f"Lanes({dtype} x {self.width})")
 
 
-@register_model(Lanes)  # type: ignore[misc]
-class LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+@extending.register_model(Lanes)
+class LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, lanes: Any) -> None:
         element = manager.lookup(lanes.dtype).get_value_type()
-        super().__init__(manager, lanes, ir.VectorType(element, lanes.width))
+        super().__init__(manager, lanes, ir.VectorType(element, lanes.width))  # type: ignore[no-untyped-call]
 
 
 def _place(context: Any, builder: Any, array: Any, value: Any, at: Any, kind: Any) -> Any:
@@ -50,67 +55,71 @@ def _larger(builder: Any, a: Any, b: Any) -> Any:
     return builder.select(builder.fcmp_ordered(">", a, b), a, b)
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def width(typing: Any, array: Any) -> Any:
     """How many elements of this array a vector holds."""
     return types.intp(array), lambda context, builder, sig, args: ir.IntType(64)(Lanes(array.dtype).width)
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def zeros(typing: Any, array: Any) -> Any:
     """Zeros, of the array's dtype."""
     lanes = Lanes(array.dtype)
     return lanes(array), lambda context, builder, sig, args: ir.Constant(context.get_value_type(lanes), None)
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def load(typing: Any, array: Any, at: Any) -> Any:
     """The vector that begins at a flat index of a contiguous array."""
     lanes = Lanes(array.dtype)
 
     def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        place = _place(context, builder, array, *args, context.get_value_type(lanes))
+        place = _place(context, builder, array, args[0], args[1], context.get_value_type(lanes))
         return builder.load(place, align=array.dtype.bitwidth // 8)
 
     return lanes(array, types.intp), code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def store(typing: Any, array: Any, at: Any, lanes: Any) -> Any:
     """Write a vector at a flat index of a contiguous array."""
 
     def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         builder.store(
-            args[2], _place(context, builder, array, *args[:2], args[2].type), align=array.dtype.bitwidth // 8
+            args[2],
+            _place(context, builder, array, args[0], args[1], args[2].type),
+            align=array.dtype.bitwidth // 8,
         )
         return context.get_dummy_value()
 
     return types.void(array, types.intp, lanes), code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def get(typing: Any, array: Any, at: Any) -> Any:
     """array[at] without Python's meaning of a negative index, which costs as much as the rest."""
 
     def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.load(_place(context, builder, array, *args, context.get_value_type(array.dtype)))
+        return builder.load(
+            _place(context, builder, array, args[0], args[1], context.get_value_type(array.dtype))
+        )
 
     return array.dtype(array, types.intp), code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def put(typing: Any, array: Any, at: Any, x: Any) -> Any:
     """array[at] = x, likewise."""
 
     def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         number = context.cast(builder, args[2], x, array.dtype)
-        builder.store(number, _place(context, builder, array, *args[:2], number.type))
+        builder.store(number, _place(context, builder, array, args[0], args[1], number.type))
         return context.get_dummy_value()
 
     return types.void(array, types.intp, x), code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def splat(typing: Any, array: Any, x: Any) -> Any:
     """The number x everywhere, in the array's dtype."""
     lanes = Lanes(array.dtype)
@@ -122,7 +131,7 @@ def splat(typing: Any, array: Any, x: Any) -> Any:
     return lanes(array, x), code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
     """ab + c."""
 
@@ -132,31 +141,31 @@ def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
     return a(a, b, c), code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def add(typing: Any, a: Any, b: Any) -> Any:
     """a + b, never in another order."""
     return a(a, b), lambda context, builder, sig, args: builder.fadd(*args)
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def larger(typing: Any, a: Any, b: Any) -> Any:
     """The larger of two, element by element."""
     return a(a, b), lambda context, builder, sig, args: _larger(builder, *args)
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def largest(typing: Any, a: Any) -> Any:
     """The largest element."""
     return a.dtype(a), lambda context, builder, sig, args: _folded(builder, args[0], _larger)
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def total(typing: Any, a: Any) -> Any:
     """The sum of the elements."""
     return a.dtype(a), lambda context, builder, sig, args: _folded(builder, args[0], ir.IRBuilder.fadd)
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def above(typing: Any, a: Any, b: Any) -> Any:
     """Bit j: a[j] > b[j], or one of the two is NaN."""
 
@@ -167,20 +176,20 @@ def above(typing: Any, a: Any, b: Any) -> Any:
     return types.int64(a, b), code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def first_bit(typing: Any, bits: Any) -> Any:
     """The place of the lowest bit that is set."""
     never = ir.IntType(1)(1)  # comes a zero
     return types.int64(types.int64), lambda context, builder, sig, args: builder.cttz(args[0], never)
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def count_bits(typing: Any, bits: Any) -> Any:
     """How many bits are set."""
     return types.int64(types.int64), lambda context, builder, sig, args: builder.ctpop(args[0])
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def take(typing: Any, ticket: Any) -> Any:
     """The next number of a counter, an int64 array of one element, that threads share."""
 

@@ -1,7 +1,7 @@
 """A few Python threads for kernels that release the GIL.
 
-The pool is as wide as `torch.get_num_threads()`, made on first use and made anew in a forked child. Concurrent
-callers share it; nothing here waits on a task that waits on the pool, so it cannot deadlock.
+The pool is as wide as `torch.get_num_threads()`, made on first use and made anew in a forked child.
+Concurrent callers share it; nothing here waits on a task that waits on the pool, so it cannot deadlock.
 """
 
 import os
@@ -39,9 +39,9 @@ def over_rows(
 ) -> None:
     """Call kernel(start, stop, *arguments) on ranges that cover the rows, several at once where it pays.
 
-    `work` is the number of elements touched in all; below `least` per thread the caller does everything itself.
-    Each thread claims its next of about `pieces` ranges when it is done with the last: a thread that wakes up late,
-    or not at all on a busy machine, keeps nobody waiting.
+    `work` is the number of elements touched in all; below `least` per thread the caller does everything
+    itself. Each thread claims its next of about `pieces` ranges when it is done with the last: a thread that
+    wakes up late, or not at all on a busy machine, keeps nobody waiting.
     """
     width = min(torch.get_num_threads(), rows, work // least)
     if width <= 1:

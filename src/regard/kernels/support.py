@@ -10,9 +10,9 @@ of a row rises while its keys are walked through, and few survive. At the end th
 Martins & Astudillo (2016), arXiv:1602.02068; Peters, Niculae & Martins (2019), arXiv:1905.05702. A threshold
 that rises during the walk: Condat (2016), "Fast projection onto the simplex and the l1 ball".
 
-Kernels share three tuples: `view`, what rows may look at: lo, hi (B, m), mask (flat), its steps along (B, m, n);
-`lists`, scratch for GROUP rows: theta, places, and the distance from row to row; `kept`, what forward leaves
-for backward: per row (B, m) floors, begins, sizes, then places and weights of all entries.
+Kernels share three tuples: `view`, what rows may look at: lo, hi (B, m), mask (flat), its steps along (B, m,
+n); `lists`, scratch for GROUP rows: theta, places, and the distance from row to row; `kept`, what forward
+leaves for backward: per row (B, m) floors, begins, sizes, then places and weights of all entries.
 """
 
 from typing import Any
@@ -399,7 +399,9 @@ def fill(table: Any, row: int, x: float) -> None:
 
 
 @inlined
-def copy(weights: Any, places: Any, at: int, size: int, weights_there: Any, places_there: Any, there: int) -> None:
+def copy(
+    weights: Any, places: Any, at: int, size: int, weights_there: Any, places_there: Any, there: int
+) -> None:
     """Copy entries at … at + size to there."""
     for e in range(size):
         put(weights_there, there + e, get(weights, at + e))
@@ -415,8 +417,8 @@ def scratch(array: Any, n: int) -> Any:
 
 @compiled
 def forward(
-    start: int, stop: int, ticket: Any, query: Any, panels: Any, values: Any, view: Any, half: float, context: Any,
-    room: int, kept: Any,
+    start: int, stop: int, ticket: Any, query: Any, panels: Any, values: Any, view: Any, half: float,
+    context: Any, room: int, kept: Any,
 ) -> None:  # fmt: skip
     """Context (B, m, d_v) of query (B, m, d). A group of rows may store GROUP · room entries of its supports.
 
@@ -464,8 +466,8 @@ def forward(
 
 @compiled
 def backward(
-    start: int, stop: int, ticket: Any, query: Any, keys: Any, values: Any, gradient: Any, panels: Any, view: Any,
-    half: float, kept: Any, dq: Any, dk: Any, dv: Any,
+    start: int, stop: int, ticket: Any, query: Any, keys: Any, values: Any, gradient: Any, panels: Any,
+    view: Any, half: float, kept: Any, dq: Any, dk: Any, dv: Any,
 ) -> None:  # fmt: skip
     """dq (B, m, d), dk (parts, B, n, d) and dv (parts, B, n, d_v), zeros before. The parts share the rows.
 

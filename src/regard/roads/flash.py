@@ -73,7 +73,7 @@ class _Flash(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         needed = ctx.needs_input_grad[:3]
         if torch.is_grad_enabled():
-            inputs = ctx.saved_tensors
+            inputs = [t.view_as(t) for t in ctx.saved_tensors]  # apart, even where they are one tensor
             context = _steps(inputs[0], inputs[1], inputs[2], ctx.visible, ctx.causal)
             again = True
         else:

@@ -46,13 +46,14 @@ def sparse(
         return (query.sum() + keys.sum() + values.sum()) * 0 + query.new_zeros(batch, m, width)
     begins = query.new_zeros(1, dtype=torch.int32) if lo is None else lo.clamp(0, n)
     ends = query.new_full((1,), n, dtype=torch.int32) if hi is None else hi.clamp(0, n)
-    limits = tuple(t.to(torch.int32).expand(batch, m).contiguous() for t in (begins, ends))
+    begins, ends = (t.to(torch.int32).expand(batch, m).contiguous() for t in (begins, ends))
     visible = None if mask is None else mask.expand(batch, m, n)
-    inputs = [_whole_vectors(t) for t in (query, keys, values)]
-    if torch.is_grad_enabled() and any(t.requires_grad for t in inputs):
-        context = _Sparse.apply(*inputs, *limits, visible, HALF[alpha])  # type: ignore[no-untyped-call]
+    query, keys, values = (_whole_vectors(t) for t in (query, keys, values))
+    context: Tensor
+    if torch.is_grad_enabled() and (query.requires_grad or keys.requires_grad or values.requires_grad):
+        context = _Sparse.apply(query, keys, values, begins, ends, visible, HALF[alpha])  # type: ignore[no-untyped-call]
     else:
-        context = _forward(*inputs, *limits, visible, HALF[alpha], 0)[0]
+        context = _forward(query, keys, values, begins, ends, visible, HALF[alpha], 0)[0]
     return context[..., :width] if context.shape[-1] > width else context
 
 
@@ -74,8 +75,10 @@ class _Sparse(torch.autograd.Function):
         if not torch.is_grad_enabled():
             found = _backward(gradient, query, keys, values, lo, hi, mask, ctx.half, *supports)
             return *found, None, None, None, None
-        inputs = [t.view_as(t) for t in (query, keys, values)]  # apart, even where they are one tensor
-        context = _steps(*inputs, lo, hi, mask, ctx.half)
+        inputs = query, keys, values = [
+            t.view_as(t) for t in (query, keys, values)
+        ]  # apart, even if one tensor
+        context = _steps(query, keys, values, lo, hi, mask, ctx.half)
         needed = ctx.needs_input_grad[:3]
         wanted = [t for t, need in zip(inputs, needed, strict=True) if need]
         answers = iter(torch.autograd.grad(context, wanted, gradient, create_graph=True))
@@ -98,7 +101,7 @@ def _forward(
     query: Tensor, keys: Tensor, values: Tensor, lo: Tensor, hi: Tensor, mask: Tensor | None, half: float,
     room: int,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Context (B, m, d_v), and for backward floors, begins, sizes (B, m), places, weights; empty if room is 0."""
+    """Context (B, m, d_v), and for backward floors, begins, sizes (B, m), places, weights if there is room."""
     from regard.kernels import support as kernels
 
     (batch, m, _), n = query.shape, keys.shape[1]
@@ -109,15 +112,15 @@ def _forward(
     entries = batch * groups * kernels.GROUP * room  # pages never written cost nothing
     kept = floors, begins, sizes, lo.new_empty(entries), query.new_empty(entries)
     over_rows(
-        kernels.forward, batch * groups, batch * m * n, np.zeros(1, np.int64), *_arrays(query, _panels(keys), values),
-        _view(lo, hi, mask), half, *_arrays(context), room, _arrays(*kept),
+        kernels.forward, batch * groups, batch * m * n, np.zeros(1, np.int64),
+        *_arrays(query, _panels(keys), values), _view(lo, hi, mask), half, *_arrays(context), room, _arrays(*kept), pieces=1,
     )  # fmt: skip
     return context, *kept
 
 
 def _backward(
-    gradient: Tensor, query: Tensor, keys: Tensor, values: Tensor, lo: Tensor, hi: Tensor, mask: Tensor | None,
-    half: float, *kept: Tensor,
+    gradient: Tensor, query: Tensor, keys: Tensor, values: Tensor, lo: Tensor, hi: Tensor,
+    mask: Tensor | None, half: float, *kept: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of query (B, m, d), keys (B, n, d) and values (B, n, d_v)."""
     from regard.kernels import support as kernels
@@ -130,10 +133,11 @@ def _backward(
     panels = _panels(keys if again else keys[:0])
     over_rows(
         kernels.backward, batch * parts, batch * m * min(n, 32) * 16, np.zeros(1, np.int64),
-        *_arrays(query, keys, values, gradient.contiguous(), panels), _view(lo, hi, mask), half, _arrays(*kept),
-        *_arrays(dq, dk, dv),
+        *_arrays(query, keys, values, gradient.contiguous(), panels), _view(lo, hi, mask), half,
+        _arrays(*kept), *_arrays(dq, dk, dv), pieces=1,
     )  # fmt: skip
-    return dq, *(t[0] if parts == 1 else t.sum(0) for t in (dk, dv))
+    dk, dv = (t[0] if parts == 1 else t.sum(0) for t in (dk, dv))
+    return dq, dk, dv
 
 
 def _panels(keys: Tensor) -> Tensor:
@@ -153,7 +157,7 @@ def _whole_vectors(tensor: Tensor) -> Tensor:
 
 
 def _view(lo: Tensor, hi: Tensor, mask: Tensor | None) -> tuple[Any, ...]:
-    """lo and hi (B, m), the numbers behind a mask (B, m, n), which may be fewer, and the steps along its axes."""
+    """lo and hi (B, m), the numbers behind a mask (B, m, n), maybe fewer, and the steps along its axes."""
     if mask is None:
         return *_arrays(lo, hi), np.empty(0, np.bool_), (0, 0, 0)
     last = sum((size - 1) * step for size, step in zip(mask.shape, mask.stride(), strict=True))
