@@ -189,7 +189,7 @@ class Attention(Attentive):
         mask: Mask | Tensor | None = None,
         place: Place | None = None,
     ) -> Attended:
-        """Attend with query (..., m, d_q) to keys (..., n, d_k) and values (..., n, d_v), as `attend` does."""
+        """Attend with query (..., m, d_q) to keys (..., n, d_k), values (..., n, d_v), as `attend` does."""
         dropout = self.dropout if self.training else 0.0
         return attend(
             query,

@@ -1,6 +1,7 @@
 """Vectors of 256 bits as values inside kernels.
 
-LLVM does not find the tile of `support` in a loop over numbers, so the tile is written with these. Each function is a few instructions of LLVM, so they run on whatever vectors the machine has.
+LLVM does not find the tile of `support` in a loop over numbers, so the tile is written with these.
+Each function is a few instructions of LLVM, so they run on whatever vectors the machine has.
 """
 
 from typing import Any

@@ -54,7 +54,7 @@ def is_plain(tensor: Tensor) -> bool:
     )
 
 
-def _refuse_nested_forward_mode() -> None:
+def refuse_nested_forward_mode() -> None:
     """Raise where torch would give zeros: it does not differentiate the jvp of a Function by another jvp."""
     levels = get_interpreter_stack() or []
     if sum(level.key() == TransformType.Jvp for level in levels) > 1:
@@ -153,7 +153,7 @@ def row_operator(
         elif is_plain(scores):
             run = apply_plainly if differentiated else forward_by_kernel
         else:
-            _refuse_nested_forward_mode()
+            refuse_nested_forward_mode()
             run = Differentiable.apply
         return run(scores, *settings)
 

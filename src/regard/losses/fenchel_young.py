@@ -22,7 +22,7 @@ from torch.autograd import Function
 
 from regard.core.errors import DeviceError, DtypeError, ShapeError
 from regard.core.shapes import check, check_float, check_together, widened
-from regard.kernels.operators import _refuse_nested_forward_mode, is_plain
+from regard.kernels.operators import refuse_nested_forward_mode, is_plain
 from regard.maps.entmax import entmax
 from regard.maps.entropies import tsallis
 from regard.maps.softmax import softmax
@@ -107,7 +107,7 @@ def _conjugate(theta: Tensor, alpha: float) -> Tensor:
     value = finite.logsumexp(-1) if alpha == 1 else torch.linalg.vecdot(p, finite) + _entropy(p, alpha)
     compiling = torch.compiler.is_compiling()
     if not compiling:
-        _refuse_nested_forward_mode()
+        refuse_nested_forward_mode()
     conjugate: Callable[..., Tensor] = _Compilable.apply if compiling else _Differentiable.apply
     return conjugate(value, theta, weights)
 

@@ -27,7 +27,7 @@ from torch.autograd import Function, forward_ad
 from torch.utils.flop_counter import register_flop_formula
 
 from regard.core.shapes import check, check_float, widened
-from regard.kernels.operators import _refuse_nested_forward_mode, is_plain
+from regard.kernels.operators import refuse_nested_forward_mode, is_plain
 from regard.kernels.pool import over_rows
 from regard.maps.softmax import tempered
 from regard.maps.sparsemax import sparsemax
@@ -135,7 +135,7 @@ def _segmented(scores: Tensor, strength: float) -> Segmented:
     elif is_plain(scores):
         run = _apply_plainly if differentiated else _forward
     else:
-        _refuse_nested_forward_mode()
+        refuse_nested_forward_mode()
         run = _Differentiable.apply
     return run(scores, strength)
 

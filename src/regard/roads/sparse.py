@@ -101,7 +101,7 @@ def _forward(
     query: Tensor, keys: Tensor, values: Tensor, lo: Tensor, hi: Tensor, mask: Tensor | None, half: float,
     room: int,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Context (B, m, d_v), and for backward floors, begins, sizes (B, m), places, weights if there is room."""
+    """Context (B, m, d_v), and for backward floors, begins, sizes (B, m), places, weights if room."""
     from regard.kernels import support as kernels
 
     (batch, m, _), n = query.shape, keys.shape[1]
@@ -113,7 +113,8 @@ def _forward(
     kept = floors, begins, sizes, lo.new_empty(entries), query.new_empty(entries)
     over_rows(
         kernels.forward, batch * groups, batch * m * n, np.zeros(1, np.int64),
-        *_arrays(query, _panels(keys), values), _view(lo, hi, mask), half, *_arrays(context), room, _arrays(*kept), pieces=1,
+        *_arrays(query, _panels(keys), values), _view(lo, hi, mask), half,
+        *_arrays(context), room, _arrays(*kept), pieces=1,
     )  # fmt: skip
     return context, *kept
 
