@@ -16,7 +16,7 @@ SHORTEST = 2e-3  # seconds: shorter candidates are called several times per turn
 class Effort:
     """How long to measure: as many rounds as fit into the seconds, at least `least`, at most `most`."""
 
-    seconds: float = 6.0
+    seconds: float = 2.5
     least: int = 5
     most: int = 60
 

@@ -11,7 +11,8 @@ passes the root from below:
 
     τ' = τ + ‖u‖ (‖u‖ − 1) / Σu
 
-A step is one vectorised pass over the row; 2 to 8 are usual.
+A step is one vectorised pass; 2 to 8 are usual. Where few scores are within reach of the maximum, the passes are
+over these alone.
 """
 
 from math import sqrt
@@ -21,8 +22,10 @@ import numpy as np
 
 from regard.kernels.compiled import compiled
 from regard.kernels.rows import BLOCK, ZERO, exactly, fill_without, inlined, largest
+from regard.kernels.survivors import SHORT, survivors
 
 HALF = np.float32(0.5)
+GUESS = -0.68  # of τ, for scores of usual spread
 
 
 @exactly
@@ -63,7 +66,7 @@ def sums(row: Any, top: Any, tau: Any) -> Any:
 def threshold(row: Any, top: Any) -> float:
     """τ, counted from the maximum."""
     tolerance = 0.1 * np.finfo(row.dtype).eps  # of Σ u²: so much may keys that leave the support change it
-    tau, support = -0.6, 0.0  # the middle saves a step or two for scores of usual spread
+    tau, support = GUESS, 0.0  # the middle saves a step or two for scores of usual spread
     for step in range(64):
         high = row.dtype.type(min(tau, -1 / sqrt(len(row))))
         total, square, size = sums(row, top, high)
@@ -91,16 +94,39 @@ def write(row: Any, top: Any, tau: float, out: Any) -> None:
         out[j] = u * u
 
 
+@inlined
+def sparse_row(scores: Any, i: int, top: Any, out: Any, places: Any, few: Any) -> bool:
+    """Weights of row i by way of the few scores that can have any; False if they are not few."""
+    slack = 4 * np.finfo(scores.dtype).eps * (abs(float(top)) + 2)
+    tau = GUESS
+    for _ in range(2):
+        count = survivors(scores, i, scores.dtype.type(top + 2 * tau - slack), places)
+        if count < 0:
+            return False
+        for c in range(count):
+            few[c] = scores[i, places[c]]
+        _, square, _ = sums(few[:count], top, scores.dtype.type(tau))
+        tau = threshold(few[:count], top)
+        if square >= 1:
+            break  # the guess was below τ; else the τ of some of the keys is, since more keys can only raise it
+    write(few[:count], top, tau, few[:count])
+    out[:] = 0
+    for c in range(count):
+        out[places[c]] = few[c]
+    return True
+
+
 @compiled
 def forward(start: int, stop: int, scores: Any, weights: Any) -> None:
     """Weights of the rows start … stop."""
+    places, few = np.empty(scores.shape[1], np.int64), np.empty(scores.shape[1], scores.dtype)
     for i in range(start, stop):
         row, out = scores[i], weights[i]
         top = largest(row)
-        if np.isfinite(top):
-            write(row, top, threshold(row, top), out)
-        else:
+        if not np.isfinite(top):
             fill_without(top, out)
+        elif len(row) < SHORT or not sparse_row(scores, i, top, out, places, few):
+            write(row, top, threshold(row, top), out)
 
 
 @compiled
@@ -114,8 +140,9 @@ def backward(start: int, stop: int, weights: Any, gradient: Any, answer: Any) ->
             sg = s * g[j]
             total += ZERO if s == 0 else sg
             size += s
+            out[j] = s  # a root costs more than to keep it
         mean = ZERO if size == 0 else total / size
         for j in range(len(p)):
-            s = np.sqrt(p[j])
+            s = out[j]
             difference = s * (g[j] - mean)
             out[j] = ZERO if s == 0 else difference

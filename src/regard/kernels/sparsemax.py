@@ -6,7 +6,7 @@ f(τ) = Σⱼ [θⱼ − τ]₊ − 1 is convex, decreasing and made of straight
 
 never passes the root from below, and is the last one when the support {j : θⱼ > τ} stays as it was. Seen from
 sets instead of τ this is the projection of Michelot (1986). A step is one vectorised pass over the row;
-2 to 10 are usual. τ is counted from the maximum, so that it lies in [−1, −1/n].
+2 to 10 are usual; where few scores are within reach of the maximum, the passes are over these alone. τ is counted from the maximum, so that it lies in [−1, −1/n].
 """
 
 from typing import Any
@@ -15,6 +15,9 @@ import numpy as np
 
 from regard.kernels.compiled import compiled
 from regard.kernels.rows import BLOCK, ZERO, exactly, fill_without, inlined, largest
+from regard.kernels.survivors import SHORT, survivors
+
+GUESS = -0.6  # of τ, for scores of usual spread
 
 
 @exactly
@@ -52,7 +55,7 @@ def sums(row: Any, top: Any, tau: Any) -> Any:
 @inlined
 def threshold(row: Any, top: Any) -> float:
     """τ, counted from the maximum."""
-    tau, support = -0.6, 0.0  # the middle saves a step or two for scores of usual spread
+    tau, support = GUESS, 0.0  # the middle saves a step or two for scores of usual spread
     for _ in range(64):
         high = row.dtype.type(min(tau, -1 / len(row)))
         total, size = sums(row, top, high)
@@ -73,16 +76,39 @@ def write(row: Any, top: Any, tau: float, out: Any) -> None:
         out[j] = u if u > 0 else ZERO
 
 
+@inlined
+def sparse_row(scores: Any, i: int, top: Any, out: Any, places: Any, few: Any) -> bool:
+    """Weights of row i by way of the few scores that can have any; False if they are not few."""
+    slack = 4 * np.finfo(scores.dtype).eps * (abs(float(top)) + 2)
+    tau = GUESS
+    for _ in range(2):
+        count = survivors(scores, i, scores.dtype.type(top + tau - slack), places)
+        if count < 0:
+            return False
+        for c in range(count):
+            few[c] = scores[i, places[c]]
+        total, _ = sums(few[:count], top, scores.dtype.type(tau))
+        tau = threshold(few[:count], top)
+        if total >= 1:
+            break  # the guess was below τ; else the τ of some of the keys is, since more keys can only raise it
+    write(few[:count], top, tau, few[:count])
+    out[:] = 0
+    for c in range(count):
+        out[places[c]] = few[c]
+    return True
+
+
 @compiled
 def forward(start: int, stop: int, scores: Any, weights: Any) -> None:
     """Weights of the rows start … stop."""
+    places, few = np.empty(scores.shape[1], np.int64), np.empty(scores.shape[1], scores.dtype)
     for i in range(start, stop):
         row, out = scores[i], weights[i]
         top = largest(row)
-        if np.isfinite(top):
-            write(row, top, threshold(row, top), out)
-        else:
+        if not np.isfinite(top):
             fill_without(top, out)
+        elif len(row) < SHORT or not sparse_row(scores, i, top, out, places, few):
+            write(row, top, threshold(row, top), out)
 
 
 @compiled
