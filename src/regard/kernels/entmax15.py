@@ -11,8 +11,8 @@ passes the root from below:
 
     τ' = τ + ‖u‖ (‖u‖ − 1) / Σu
 
-A step is one vectorised pass; 2 to 8 are usual. Where few scores are within reach of the maximum, the passes are
-over these alone.
+A step is one vectorised pass; 2 to 8 are usual. Where few scores are within reach of the maximum, the passes
+are over these alone.
 """
 
 from math import sqrt
@@ -108,7 +108,7 @@ def sparse_row(scores: Any, i: int, top: Any, out: Any, places: Any, few: Any) -
         _, square, _ = sums(few[:count], top, scores.dtype.type(tau))
         tau = threshold(few[:count], top)
         if square >= 1:
-            break  # the guess was below τ; else the τ of some of the keys is, since more keys can only raise it
+            break  # the guess was below τ; else the τ of some keys is, since more can only raise it
     write(few[:count], top, tau, few[:count])
     out[:] = 0
     for c in range(count):

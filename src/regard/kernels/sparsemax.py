@@ -5,8 +5,9 @@ f(τ) = Σⱼ [θⱼ − τ]₊ − 1 is convex, decreasing and made of straight
     τ ← τ + f(τ) / |{j : θⱼ > τ}|
 
 never passes the root from below, and is the last one when the support {j : θⱼ > τ} stays as it was. Seen from
-sets instead of τ this is the projection of Michelot (1986). A step is one vectorised pass over the row;
-2 to 10 are usual; where few scores are within reach of the maximum, the passes are over these alone. τ is counted from the maximum, so that it lies in [−1, −1/n].
+sets instead of τ this is the projection of Michelot (1986). A step is one vectorised pass over the row; 2 to
+10 are usual; where few scores are within reach of the maximum, the passes are over these alone. τ is counted
+from the maximum, so that it lies in [−1, −1/n].
 """
 
 from typing import Any
@@ -90,7 +91,7 @@ def sparse_row(scores: Any, i: int, top: Any, out: Any, places: Any, few: Any) -
         total, _ = sums(few[:count], top, scores.dtype.type(tau))
         tau = threshold(few[:count], top)
         if total >= 1:
-            break  # the guess was below τ; else the τ of some of the keys is, since more keys can only raise it
+            break  # the guess was below τ; else the τ of some keys is, since more can only raise it
     write(few[:count], top, tau, few[:count])
     out[:] = 0
     for c in range(count):

@@ -1,7 +1,7 @@
 """The few elements of a row that are above a floor: where they are, by comparing vectors.
 
-Rows of attention have one or two dozen keys with weight among hundreds: once these are found, the rest of the work
-is on them alone. A row with too many is better treated whole.
+Rows of attention have one or two dozen keys with weight among hundreds: once these are found, the rest of the
+work is on them alone. A row with too many is better treated whole.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ FEW = 8  # a row is treated by its survivors if at most one in so many survives
 
 @inlined
 def survivors(rows: Any, i: int, floor: Any, places: Any) -> int:
-    """Write the places of row i above the floor, in order; returns how many, or −1 if one in FEW is not enough.
+    """Write the places of row i above the floor, in order; returns how many, −1 if more than one in FEW.
 
     `places` has room for the whole row. NaN counts as above.
     """

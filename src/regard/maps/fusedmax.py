@@ -27,7 +27,7 @@ from torch.autograd import Function, forward_ad
 from torch.utils.flop_counter import register_flop_formula
 
 from regard.core.shapes import check, check_float, widened
-from regard.kernels.operators import refuse_nested_forward_mode, is_plain
+from regard.kernels.operators import is_plain, refuse_nested_forward_mode
 from regard.kernels.pool import over_rows
 from regard.maps.softmax import tempered
 from regard.maps.sparsemax import sparsemax
