@@ -469,7 +469,7 @@ def backward(
     start: int, stop: int, ticket: Any, query: Any, keys: Any, values: Any, gradient: Any, panels: Any,
     view: Any, half: float, kept: Any, dq: Any, dk: Any, dv: Any,
 ) -> None:  # fmt: skip
-    """dq (B, m, d), dk (parts, B, n, d) and dv (parts, B, n, d_v), zeros before. The parts share the rows.
+    """dq (B, m, d); dk (parts, B, n, d) and dv (parts, B, n, d_v), zeros before. The parts share the rows.
 
     On a row's support, dp = Vdz and dθ = Jdp with J = diag(s) − ssᵀ/Σs, where s is 1 for h = 1, √p for h = ½.
     """
@@ -492,6 +492,7 @@ def backward(
             last = min(first + GROUP, m, (part + 1) * share)
             size = 0
             for i in range(first, last):
+                fill(dq, b * m + i, 0.0)
                 if sizes[b, i] == AGAIN:
                     rows[size], floor[size] = i, floors[b, i]
                     size += 1

@@ -9,7 +9,7 @@ from typing import Any
 from regard.kernels.lanes import above, first_bit, load, splat, width
 from regard.kernels.rows import inlined
 
-SHORT = 256  # rows shorter than this are treated whole at once
+SHORT = 1024  # rows shorter than this are treated whole at once: dense passes over them are as quick
 FEW = 8  # a row is treated by its survivors if at most one in so many survives
 
 

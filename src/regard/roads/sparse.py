@@ -128,9 +128,9 @@ def _backward(
 
     (batch, m, _), n = query.shape, keys.shape[1]
     parts = max(1, min(PARTS // batch, m // 1024))  # whatever the number of threads: the same sums
-    dq = torch.zeros_like(query)
-    dk, dv = (t.new_zeros(parts, *t.shape) for t in (keys, values))
-    again = bool((kept[2] == kernels.AGAIN).any())
+    dq = torch.empty_like(query)
+    dk, dv = (_zeros(parts, t) for t in (keys, values))
+    again = bool((kept[2].numpy() == kernels.AGAIN).any())
     panels = _panels(keys if again else keys[:0])
     over_rows(
         kernels.backward, batch * parts, batch * m * min(n, 32) * 16, np.zeros(1, np.int64),
@@ -155,6 +155,11 @@ def _whole_vectors(tensor: Tensor) -> Tensor:
     """The last axis filled up with zeros to a multiple of 32 bytes, contiguous: kernels read 32 at a time."""
     missing = -tensor.shape[-1] % (32 // tensor.element_size())
     return (F.pad(tensor, (0, missing)) if missing else tensor).contiguous()
+
+
+def _zeros(parts: int, like: Tensor) -> Tensor:
+    """Zeros (parts, *like.shape) as the system hands them out: torch would write them."""
+    return torch.from_numpy(np.zeros((parts, *like.shape), like.detach().numpy().dtype))
 
 
 def _view(lo: Tensor, hi: Tensor, mask: Tensor | None) -> tuple[Any, ...]:
