@@ -24,6 +24,7 @@ from regard.core.place import Place
 from regard.core.shapes import check
 from regard.core.watching import Attentive
 from regard.heads.convert import projections
+from regard.heads.multi_head import by_any_head
 from regard.masks import Causal, Mask, as_mask, from_hidden
 from regard.positions import Bias
 from regard.scores import Sum
@@ -102,7 +103,11 @@ class Swapped(Attentive, nn.MultiheadAttention):
         if mask is not None:
             seen, sees = mask.seen(m, n + extra, query.dim() - 1, query.device)
             seen = None if seen is None else seen[..., :n]
-            query, key, value = zeroed(query, _any(sees)), zeroed(key, _any(seen)), zeroed(value, _any(seen))
+            query, key, value = (
+                zeroed(query, by_any_head(sees)),
+                zeroed(key, by_any_head(seen)),
+                zeroed(value, by_any_head(seen)),
+            )
         q, k, v = self._projected(query, key, value)
         place = Place(torch.arange(m, device=q.device), torch.arange(n + extra, device=q.device))
         score = Sum(self.score, *terms) if terms else self.score
@@ -212,8 +217,3 @@ def _own(part: Callable[..., Tensor], module: nn.MultiheadAttention) -> Callable
 def _check_mask(name: str, mask: Tensor, axes: str, *shape: int) -> None:
     if tuple(mask.shape) != shape:
         raise ShapeError(f"{name} must be {axes} = {shape}; got {tuple(mask.shape)}.")
-
-
-def _any(seen: Tensor | None) -> Tensor | None:
-    """Seen by any head: (..., heads or 1, k) to (..., k)."""
-    return seen if seen is None or seen.dim() < 2 else seen.any(-2)

@@ -18,14 +18,14 @@ class Place:
     visible: Tensor | None = None  # (..., m, n) or (..., 1, n) boolean: what these queries may look at
     first: int = 0  # number of the first of these queries in the whole call
 
-    def rows(self, start: int, stop: int, visible: Tensor | None = None) -> "Place":
+    def rows(self, start: int, stop: int) -> "Place":
         """The place of queries start to stop (not included) of this block."""
         return replace(
             self,
             queries=self.queries[..., start:stop],
             previous=_cut(self.previous, start, stop),
             total=_cut(self.total, start, stop),
-            visible=_cut(self.visible, start, stop) if visible is None else visible,
+            visible=_cut(self.visible, start, stop),
             first=self.first + start,
         )
 

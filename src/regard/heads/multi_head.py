@@ -88,9 +88,9 @@ class MultiHead(Attentive):
         if mask is not None and cache is None:
             seen, sees = mask.seen(query.shape[-2], keys.shape[-2], query.dim() - 1, query.device)
             query, keys, values = (
-                zeroed(query, _any(sees)),
-                zeroed(keys, _any(seen)),
-                zeroed(values, _any(seen)),
+                zeroed(query, by_any_head(sees)),
+                zeroed(keys, by_any_head(seen)),
+                zeroed(values, by_any_head(seen)),
             )
         q = self._split(self.W_q(query), self.heads)  # (..., heads, m, each)
         k, v = self._projected(keys, values, cache)  # (..., heads, n, each)
@@ -130,6 +130,6 @@ class MultiHead(Attentive):
         return f"width={self.width}, heads={self.heads}{name}"
 
 
-def _any(seen: Tensor | None) -> Tensor | None:
+def by_any_head(seen: Tensor | None) -> Tensor | None:
     """Seen by any head: (..., heads or 1, k) to (..., k)."""
     return seen if seen is None or seen.dim() < 2 else seen.any(-2)

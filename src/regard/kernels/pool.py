@@ -5,6 +5,9 @@ thread would have to share with them. They are reached through the OpenMP runtim
 (GNU's, on Linux). A forked child has none of them, and elsewhere there may be another runtime: then it is a
 pool of Python's threads, made on first use and made anew after a fork. Both are as wide as
 `torch.get_num_threads()`, and may be used by many callers at once.
+
+In a forked child kernels run; torch's own parallel operations wait there for threads it does not have, as
+after any parallel operation in the parent.
 """
 
 import ctypes

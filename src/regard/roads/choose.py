@@ -36,7 +36,7 @@ def transformed() -> bool:
 
 
 def sparse_road(call: Call) -> Tensor | None:
-    """The context by the sparse road, or None where that road does not lead there or the support is large."""
+    """The context by the sparse road, or None where that road does not lead there."""
     alpha = SPARSE.get(call.name)
     if (
         alpha is None
@@ -65,4 +65,4 @@ def sparse_road(call: Call) -> Tensor | None:
             assert visible is not None
             visible = visible.expand(*batch, *visible.shape[-2:]).reshape(-1, *visible.shape[-2:])
     context = sparse(query, keys, values, alpha=alpha, lo=lo, hi=hi, mask=visible)
-    return None if context is None else context.reshape(*batch, m, -1)
+    return context.reshape(*batch, m, values.shape[-1])
