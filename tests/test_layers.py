@@ -9,7 +9,8 @@ import pytest
 import regard
 
 LAYERS = [
-    "core", "kernels", "scores maps positions masks", "losses", "roads", "attention", "looking", "memories",
+    "core", "kernels", "structures continuous", "scores maps positions masks", "losses", "roads", "attention",
+    "looking", "memories",
     "heads", "swap testing", "models", "views", "data tasks", "training decoding", "runs", "explanations",
     "audits", "bridges", "claims bench serve", "cli",
 ]  # fmt: skip

@@ -63,12 +63,12 @@ class Attended:
 
     @property
     def scores(self) -> Tensor:
-        """θ: (..., m, n), before the mask."""
+        """θ: (..., m, n), before the mask; with one more axis if the map has several states per key."""
         if "scores" not in self.looked:
             self._unchanged()
             with self._looking():
                 scores = self.call.scores(self.call.visible(0, self.call.m))
-            self.looked["scores"] = self._whole(scores)
+            self.looked["scores"] = self._whole(scores, 3 if getattr(self.call.map, "states", None) else 2)
         return self.looked["scores"]
 
     @property
@@ -83,8 +83,8 @@ class Attended:
             self.looked["weights"] = self._whole(weights)
         return self.looked["weights"]
 
-    def _whole(self, x: Tensor) -> Tensor:
-        return x.expand(*self.call.batch, *x.shape[-2:]).to(self.query.dtype)
+    def _whole(self, x: Tensor, axes: int = 2) -> Tensor:
+        return x.expand(*self.call.batch, *x.shape[-axes:]).to(self.query.dtype)
 
     def detach(self) -> "Attended":
         """The same, cut off from the graph: what is looked at later comes without gradient."""

@@ -22,3 +22,11 @@ class UnknownNameError(KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])  # KeyError would show the repr, quotes and all
+
+
+class WeightsError(ValueError):
+    """A file of weights that cannot be read, or that belongs to another model."""
+
+
+class SettingsError(ValueError):
+    """A setting that does not exist or has an impossible value."""

@@ -102,9 +102,14 @@ class Call:
 
 
 def masked(map: Callable[..., Tensor], scores: Tensor, visible: Tensor | None) -> Tensor:
-    """The map of the visible scores (..., m, n); hidden keys and empty rows get weight 0 and no gradient."""
+    """The map of the visible scores (..., m, n); hidden keys and empty rows get weight 0 and no gradient.
+
+    A map with `states` takes scores (..., m, n, states), and a hidden key is hidden in all of them.
+    """
     if visible is None:
         return map(scores)
+    if getattr(map, "states", None):
+        return map(scores.masked_fill(~visible.unsqueeze(-1), float("-inf")))
     filled = scores.masked_fill(~visible, float("-inf"))
     if facts_of(map) is not None:
         return map(filled)  # ours: −inf is weight 0, a row of nothing else is zeros

@@ -12,5 +12,6 @@ from regard.scores.score import Factored as Factored
 from regard.scores.score import Score as Score
 from regard.scores.score import Sum as Sum
 from regard.scores.score import score_at as score_at
+from regard.scores.states import States as States
 from regard.scores.table import SCORES as SCORES
 from regard.scores.table import register as register
