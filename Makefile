@@ -1,4 +1,4 @@
-# make demo     the maps on a vector and on a small attention, in the terminal and as pictures in out/
+# make demo     a translator learns before your eyes; what it says, and where it looked (runs/demo)
 # make test     lint, types and tests
 # make test-all the same with the long experiments
 # make check    make test, and the documentation
@@ -35,14 +35,16 @@ lint: .venv/installed
 
 # The workers share one cache of compiled kernels: filled by one process, not by all of them at once.
 warm: .venv/installed
-	$(BIN)/python tests/warm.py
+	@for kind in float32 float64; do OMP_NUM_THREADS=1 $(BIN)/python tests/warm.py $$kind & pids="$$pids $$!"; done; \
+	for pid in $$pids; do wait $$pid || exit 1; done
 
 check: test docs
 
 bench: .venv/installed
 	$(BIN)/regard bench maps --json > .venv/maps.json
 	$(BIN)/regard bench attention --json > .venv/attention.json
-	mv .venv/maps.json .venv/attention.json docs/benchmarks/
+	$(BIN)/regard bench structured --json > .venv/structured.json
+	mv .venv/maps.json .venv/attention.json .venv/structured.json docs/benchmarks/
 	$(BIN)/python docs/generate.py
 
 docs: .venv/installed-docs
@@ -53,7 +55,7 @@ tables: .venv/installed
 	$(BIN)/python docs/generate.py
 
 images: .venv/installed
-	cd docs/images && for name in maps_on_the_simplex swap_the_map; do \
+	cd docs/images && for name in maps_on_the_simplex swap_the_map what_structure_does; do \
 	  ../../$(BIN)/python ../../examples/plot_$$name.py || exit 1; done
 
 # For tests that look at pages; there are none yet, so nothing calls it.

@@ -19,7 +19,10 @@ autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 
 # What users call; roads, kernels, views, bench and cli are for those who read the code.
-PUBLIC = "attention looking swap testing heads maps scores positions masks memories losses"
+PUBLIC = (
+    "attention looking swap testing heads maps maps.estimators scores positions masks memories losses structures "
+    "continuous models data tasks training decoding runs"
+)
 
 
 def modules(name: str) -> list[str]:

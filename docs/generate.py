@@ -15,7 +15,8 @@ from regard.scores import SCORES
 
 ROOT = Path(__file__).parents[1]
 FILES = [ROOT / "README.md", ROOT / "docs" / "benchmarks.md"]
-RESULTS = ["maps", "attention"]
+RESULTS = ["maps", "attention", "structured"]
+PEERS = ["entmax", "torch-struct", "osqp", "condat-tv"]
 NOTHING = "Not measured yet: `make bench` writes it."
 
 
@@ -51,11 +52,12 @@ def machine(rows: list[dict[str, Any]]) -> str:
     if not rows:
         return NOTHING
     row, commands = rows[0], dict.fromkeys(row["command"] for row in rows)
+    versions = {peer: row[peer] for peer in PEERS for row in rows if row.get(peer)}
     return (
-        f"{' and '.join(f'`{command}`' for command in commands)}, {row['date']}: {row['processor']}, "
+        f"{', '.join(f'`{command}`' for command in commands)}, {row['date']}: {row['processor']}, "
         f"{row['cores']} cores, {row['threads']} threads, load {row['load']}, float32; "
         f"Python {row['python']}, torch {row['torch']}, numba {row['numba']}, "
-        f"entmax {row['entmax']}, regard {row['regard']}."
+        f"{', '.join(f'{peer} {version}' for peer, version in versions.items())}, regard {row['regard']}."
     )
 
 

@@ -1,15 +1,28 @@
 """Fill the cache of compiled kernels, so that parallel workers need not compile the same ones at once."""
 
+import sys
+
 import torch
 
 import regard
 
-for dtype in (torch.float32, torch.float64):
+for dtype in [getattr(torch, name) for name in sys.argv[1:]]:
     for name, entry in regard.MAPS.items():
         scores = torch.randn(3, 40, dtype=dtype, requires_grad=True)
         if entry.acts_on == "row":
             (entry(scores) * torch.randn(3, 40, dtype=dtype)).sum().backward()
-        x = torch.randn(2, 160, 8, dtype=dtype, requires_grad=True)  # large enough for the sparse road
+        n = 160 if entry.acts_on == "row" else 8  # large enough for the sparse road
+        x = torch.randn(2, n, 8, dtype=dtype, requires_grad=True)
         regard.attend(x, x, map=name).context.sum().backward()
     scores, alpha = torch.randn(3, 40, dtype=dtype, requires_grad=True), torch.tensor(1.3, requires_grad=True)
     regard.maps.entmax(scores, alpha).square().sum().backward()
+    for chain in (regard.maps.Chain(3).to(dtype), regard.maps.SparseMapChain(3).to(dtype)):
+        chain(torch.randn(2, 9, 3, dtype=dtype, requires_grad=True))[..., 0].sum().backward()
+    distribution = regard.maps.LinearChain(torch.randn(2, 9, dtype=dtype, requires_grad=True))
+    (distribution.log_partition.sum() + distribution.entropy.sum()).backward()
+    distribution.best(), distribution.sample(2)
+    structures = regard.structures.Choice(), regard.structures.Budget(2), regard.structures.Chain()
+    for structure in structures:
+        structure.best(torch.randn(2, 9, dtype=dtype)), structure.solve(torch.randn(2, 9, dtype=dtype))
+    for structure in (regard.structures.Matching(), regard.structures.Tree()):
+        structure.best(torch.randn(2, 4, 4, dtype=dtype)), structure.solve(torch.randn(2, 4, 4, dtype=dtype))

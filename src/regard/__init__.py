@@ -1,5 +1,8 @@
 """regard: neural attention you can swap, train, see and question."""
 
+from typing import TYPE_CHECKING, Any
+
+from regard import continuous as continuous
 from regard import heads as heads
 from regard import losses as losses
 from regard import maps as maps
@@ -7,6 +10,7 @@ from regard import masks as masks
 from regard import memories as memories
 from regard import positions as positions
 from regard import scores as scores
+from regard import structures as structures
 from regard import testing as testing
 from regard.attention import Attended as Attended
 from regard.attention import Attention as Attention
@@ -20,4 +24,16 @@ from regard.maps import MAPS as MAPS
 from regard.scores import SCORES as SCORES
 from regard.swap import swap as swap
 
+if TYPE_CHECKING:
+    from regard.runs import load as load
+
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """`load`, which brings in models and data, when it is first asked for."""
+    if name == "load":
+        from regard.runs import load
+
+        return load
+    raise AttributeError(f"module 'regard' has no attribute {name!r}")

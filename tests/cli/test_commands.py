@@ -111,20 +111,25 @@ def test_version():
     assert answer("--version") == f"regard {__version__}\n"
 
 
-@pytest.mark.parametrize("path", [[], ["maps"], ["scores"], ["demo"], ["bench"], ["bench", "maps"]])
+@pytest.mark.parametrize(
+    "path",
+    [
+        [],
+        ["maps"],
+        ["scores"],
+        ["demo"],
+        ["bench"],
+        ["bench", "maps"],
+        ["train", "translation"],
+        ["translate"],
+    ],
+)
 def test_help(path):
     assert " ".join(["Usage: regard", *path]) in answer(*path, "--help")
 
 
 def test_no_command_shows_the_help():
     assert "Commands" in answer()
-
-
-def test_demo_shows_the_maps_and_draws_them(tmp_path):
-    out = answer("demo", "--out", tmp_path / "out")
-    assert all(name in out for name in ROWS)
-    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["attention.png", "maps.png"]
-    assert str(tmp_path / "out" / "maps.png") in out
 
 
 def test_in_a_process_of_its_own():

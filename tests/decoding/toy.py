@@ -32,7 +32,8 @@ class Table:
         return Held(torch.full_like(memory.tensor, BOS))
 
     def step(self, tokens, state, memory):
-        return self.table[memory.tensor, state.tensor, tokens], Held(tokens)
+        source = memory.tensor.repeat_interleave(len(tokens) // max(len(memory.tensor), 1))
+        return self.table[source, state.tensor, tokens], Held(tokens)
 
     def read(self, hidden):
         return hidden

@@ -60,7 +60,7 @@ def test_its_entry_says_neither_more_nor_less(name):
     entry, theta = MAPS[name], many()
     p = entry(theta)
     in_simplex = ((p >= 0) & ((p.sum(-1, keepdim=True) - 1).abs() < 1e-9)).all(-1)
-    assert bool(in_simplex.all() if entry.simplex else ~in_simplex.any()), "simplex"
+    assert entry.simplex == bool(in_simplex.all()), "simplex"
     assert entry.sparse == bool((p == 0).any()), "sparse"
     higher, heavier = (x.unsqueeze(-1) - x.unsqueeze(-2) for x in (theta, p))  # (rows, n, n)
     assert entry.ordered == bool((heavier[higher > 0] >= -1e-12).all()), "ordered"

@@ -1,4 +1,4 @@
-"""Benchmarks: what regard costs beside torch and the `entmax` package, in turn on the same inputs."""
+"""Benchmarks: what regard costs beside torch and other packages, in turn on the same inputs."""
 
 from regard.bench.case import Case as Case
 from regard.bench.case import Result as Result

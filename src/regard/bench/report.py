@@ -10,8 +10,8 @@ NOTE = {True: "yes", False: "no", None: ""}
 
 
 def ratio(x: float) -> str:
-    """Two decimals, and three where the ratio is small."""
-    return f"{x:.2f}" if x >= 0.1 else f"{x:.3f}"
+    """Two decimals, three where the ratio is small, and one digit where it is tiny."""
+    return f"{x:.2f}" if x >= 0.1 else f"{x:.3f}" if x >= 0.001 else f"{x:.1g}"
 
 
 def duration(seconds: float) -> str:

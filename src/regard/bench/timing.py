@@ -9,7 +9,9 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-SHORTEST = 1e-2  # seconds: shorter candidates are called several times per turn, each with its own data at hand
+SHORTEST = (
+    1e-2  # seconds: shorter candidates are called several times per turn, each with its own data at hand
+)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,13 @@
 
 from regard.cli import bench_attention as bench_attention
 from regard.cli import bench_maps as bench_maps
+from regard.cli import bench_structured as bench_structured
 from regard.cli import demo as demo
+from regard.cli import evaluate as evaluate
 from regard.cli import maps as maps
 from regard.cli import scores as scores
+from regard.cli import train as train
+from regard.cli import translate as translate
 from regard.cli.app import app as app
 
 

@@ -16,7 +16,7 @@ from regard.bench.timing import QUICK, Effort
 from regard.cli.app import OneLine, app, aside, complain, console
 
 bench = typer.Typer(cls=OneLine, rich_markup_mode="markdown")
-app.add_typer(bench, name="bench", help="Measure regard against torch and the `entmax` package.")
+app.add_typer(bench, name="bench", help="Measure regard against torch and other packages.")
 
 Only = Annotated[
     list[str] | None, Option("--only", metavar="GROUP", help="Only this group; may be given several times.")

@@ -1,65 +1,132 @@
-"""regard demo: the maps on a vector and on a small attention."""
+"""regard demo: a translator trained before your eyes, what it says, and where it looked."""
 
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 from torch import Tensor
 from typer import Option
 
-from regard.attention import attend
 from regard.cli.app import app, complain, console
-from regard.cli.draw import column, table
-from regard.cli.maps import labels, through
+from regard.cli.draw import column
+from regard.cli.train import Watching, attempt
 
-SCORES = [1.1, 1.0, 0.8, 0.1, -1.0]
-SOURCE = ["le", "chat", "noir", "dort", "sur", "le", "lit"]
-TARGET = ["the", "black", "cat", "sleeps", "on", "the", "bed"]
-ALIGNED = [0, 2, 1, 3, 4, 5, 6]  # the source word each target word stands for
-Out = Annotated[Path, Option(metavar="DIR", help="Where the pictures go.")]
+if TYPE_CHECKING:
+    from regard.data.corpora import Pair
+    from regard.runs import Translation, Translator
+
+SETTINGS: dict[str, Any] = {
+    "seed": 1,
+    "data": {"corpus": "phrases-de", "pairs": 150_000, "held_out": 500, "vocabulary": 800, "longest": 64},
+    "model": {"name": "transformer", "width": 128, "inner": 256, "heads": 4, "layers": 2, "dropout": 0.0},
+    "training": {
+        "steps": 1200,
+        "tokens": 2048,
+        "rate": 0.003,
+        "schedule": "cosine",
+        "warmup": 100,
+        "smoothing": 0.0,  # the corpus is large and has no noise
+        "validate": 200,
+        "save": 200,
+    },
+    "decoding": {"beam": 1, "most": 80},
+}
+TESTED = 500  # pairs that were never seen
+Out = Annotated[Path, Option(metavar="DIR", help="Where the trained translator and the picture go.")]
 
 
 @app.command()
-def demo(out: Out = Path("out")) -> None:
-    """Show the maps on a vector and on a small attention, in the terminal and as pictures.
+def demo(out: Out = Path("runs/demo")) -> None:
+    """Train a small English–German translator in about two minutes, and show what it says and where it looks.
 
-    Example: `regard demo --out out`
+    Its corpus is generated: dates, times and prices. What is there already is used, not trained again.
+
+    Example: `regard demo --out runs/demo`
     """
-    screen, theta = console(), torch.tensor(SCORES, dtype=torch.float64)
-    weights = through(theta)
-    screen.print("[bold]One vector of scores through every map[/] (a weight of exactly 0 is written 0)\n")
-    screen.print(table(weights, labels(theta), screen.width))
-    query, keys = words()
-    screen.print("\n[bold]The same attention under three maps[/] (· is a weight of exactly 0)")
-    seen = {name: attend(query, keys, map=name).weights for name in ("softmax", "entmax15", "sparsemax")}
-    screen.print("")
-    screen.print(" " * 8 + "".join(f"{name:<{len(SOURCE) + 4}}" for name in seen))
-    for i, word in enumerate(TARGET):
-        rows = ("".join(map(column, p[i].tolist())) for p in seen.values())
-        screen.print(f"{word:<8}" + "".join(f"{row:<{len(SOURCE) + 4}}" for row in rows))
-    try:
-        paths = pictures(weights, theta, seen, out)
-    except (ImportError, OSError) as error:
-        complain(error)
-    screen.print("\nPictures: " + ", ".join(map(str, paths)), soft_wrap=True)
+    from regard.data import CORPORA
+    from regard.runs import fit, load, resolved
+    from regard.runs.folder import finished
+
+    screen, started = console(), monotonic()
+    with attempt("regard demo", out):
+        settings = resolved(SETTINGS)
+        if out.is_dir() and finished(out):
+            screen.print(f"{out} is trained already; remove it to see it train again.\n", soft_wrap=True)
+            system = load(out)
+        else:
+            screen.print("[bold]A translator learns English dates, times and prices in German[/]\n")
+            with Watching(settings.training.steps) as watching:
+                system = fit(settings, out, resume=True, listen=watching.see, say=watching.say).system
+            screen.print(f"trained in {monotonic() - started:.0f} seconds\n")
+        pairs = list(islice(CORPORA[SETTINGS["data"]["corpus"]](seed=1, split="test"), TESTED))
+        found = system.translate([pair.source for pair in pairs])
+        exact = sum(t.text == pair.target for t, pair in zip(found, pairs, strict=True)) / len(pairs)
+        picture = show(screen, system, pairs, found, exact, out)
+    screen.print(f"\nTranslator: {out}", soft_wrap=True)
+    if picture is not None:
+        screen.print(f"Picture:    {picture}", soft_wrap=True)
+    screen.print(f'Next: echo "the film begins at half past eight" | regard translate {out}', soft_wrap=True)
+
+
+def show(
+    screen: Any,
+    system: "Translator",
+    pairs: "list[Pair]",
+    found: "list[Translation]",
+    exact: float,
+    out: Path,
+) -> Path | None:
+    """Print figures, examples and an alignment; return the picture's path, None without matplotlib."""
+    screen.print(f"[bold]{exact:.1%}[/] of {len(pairs)} sentences it has never seen are translated exactly\n")
+    for translation in found[:6]:
+        screen.print(f"  {translation.source}\n    → {translation.text}", soft_wrap=True, markup=False)
+    path, share = best_layer(system, pairs[:100], found[:100])
     screen.print(
-        "Next: [bold]regard maps 3 1 1 --map softmax --map sparsemax[/], or the ten lines in README.md"
+        f"\n[bold]Where it looked[/] ({path}, heads averaged): for {share:.0%} of target words the source "
+        "word with the most weight is one they stand for. Nobody told it which those are.\n"
     )
+    chosen = max(found[:40], key=lambda t: (len(t.text.split()) <= 12) * len(t.text.split()))
+    weights = word_weights(chosen, path)
+    source, target = chosen.source.split(), chosen.text.split()
+    wide = max(map(len, target))
+    for i, word in enumerate(target):
+        screen.print(f"  {word:>{wide}} {' '.join(column(w) for w in weights[i].tolist())}", markup=False)
+    screen.print(f"  {'':>{wide}} {' '.join(word[0] for word in source)}   ({chosen.source})", markup=False)
+    try:
+        from regard.views import heat_map, save
+
+        return save(heat_map(weights, source, target), out / "alignment.png")
+    except ImportError as error:
+        screen.print(str(error))
+    except OSError as error:
+        complain(error)
+    return None
 
 
-def words(seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Queries (m, d) like the keys (n, d) of the words they stand for, and noise: nothing is trained."""
-    noise = torch.Generator().manual_seed(seed)
-    keys = torch.randn(len(SOURCE), 16, generator=noise)
-    query = 0.7 * keys[ALIGNED] + torch.randn(len(TARGET), 16, generator=noise)
-    return query, keys
+def word_weights(translation: "Translation", path: str) -> Tensor:
+    """Weights (target words, source words) of one attention, its heads averaged."""
+    from regard.runs.words import by_word, word_of
+
+    weights = translation.attended[path].weights[0]
+    system = translation.system
+    source = word_of(system.source_tokenizer, translation.source_tokens)
+    target = word_of(system.target_tokenizer, translation.target_tokens)
+    return by_word(weights if weights.dim() == 2 else weights.mean(0), source, target)
 
 
-def pictures(weights: dict[str, Tensor], theta: Tensor, seen: dict[str, Tensor], out: Path) -> list[Path]:
-    """The two halves of the demo as files."""
-    from regard.views import bars, heat_map, save
-
-    return [
-        save(bars(weights, labels(theta)), out / "maps.png"),
-        save(heat_map(seen, SOURCE, TARGET), out / "attention.png"),
-    ]
+def best_layer(system: "Translator", pairs: "list[Pair]", found: "list[Translation]") -> tuple[str, float]:
+    """The source–target attention nearest to the gold alignments, and its share of words that agree."""
+    right = [(p, t) for p, t in zip(pairs, found, strict=True) if p.target == t.text]
+    shares = {}
+    for path in system.model.cross:  # type: ignore[union-attr]
+        hits = words = 0
+        for pair, translation in right:
+            gold = set(pair.alignment)
+            looked = word_weights(translation, path).argmax(-1).tolist()
+            aligned = {j for _, j in gold}
+            hits += sum((looked[j], j) in gold for j in aligned)
+            words += len(aligned)
+        shares[path] = hits / max(words, 1)
+    best = max(shares, key=lambda path: shares[path])
+    return best, shares[best]

@@ -30,3 +30,7 @@ class WeightsError(ValueError):
 
 class SettingsError(ValueError):
     """A setting that does not exist or has an impossible value."""
+
+
+class RunError(ValueError):
+    """A folder that holds no run, or not the one that was expected."""

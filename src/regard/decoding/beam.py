@@ -67,9 +67,8 @@ class _Search:
         self.limit = limits.of(lengths)
         self.longest = int(self.limit.max()) if b else 0
         rows = self.sentences.repeat_interleave(width)
-        memory = model.encode(source, lengths)
-        self.memory = memory.select(rows)
-        self.state = model.start(memory).select(rows)
+        self.memory = model.encode(source, lengths)  # one row for all hypotheses of a sentence
+        self.state = model.start(self.memory).select(rows)
         self.tokens = torch.full((b * width,), BOS, device=device)
         self.total = torch.full((b, width), -torch.inf, dtype=torch.float64, device=device)  # log p
         self.total[:, 0] = 0  # at first all rows of a sentence are the same
@@ -145,7 +144,7 @@ class _Search:
         self.sentences, self.limit, self.total = self.sentences[keep], self.limit[keep], self.total[keep]
         self.written, self.tokens = self.written[keep], self.tokens[rows]
         if len(keep):
-            self.state, self.memory = self.state.select(rows), self.memory.select(rows)
+            self.state, self.memory = self.state.select(rows), self.memory.select(keep)
             if self.coverage is not None:
                 self.coverage.select(rows)
 
@@ -167,8 +166,9 @@ class Coverage:
 
         with record(self.model, self.path) as seen:
             hidden, state = self.model.step(tokens, state, memory)
-        weights = seen[self.path][-1].weights.double()  # (rows, [heads,] 1, n)
-        self.total = self.total + weights.reshape(len(tokens), -1, weights.shape[-1]).mean(1)
+        weights = seen[self.path][-1].weights.double()  # (b, [heads,] k, n)
+        weights = weights if weights.dim() == 3 else weights.mean(1)
+        self.total = self.total + weights.reshape(len(tokens), -1)
         return hidden, state
 
     def select(self, rows: Tensor) -> None:

@@ -21,7 +21,7 @@ class Decodable(Protocol):
         ...
 
     def step(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Tensor, Any]:
-        """Hidden (b, width) after tokens (b,), and the state after them."""
+        """Hidden (r, width) after tokens (r,), and the state after them; the memory has r rows, or r/k."""
         ...
 
     def read(self, hidden: Tensor) -> Tensor:

@@ -98,13 +98,28 @@ class MultiHead(Attentive):
             mask is not None and cache is not None
         ):  # what is hidden now may be seen later: clean what came out
             seen, sees = mask.seen(q.shape[-2], k.shape[-2], q.dim() - 2, q.device)
-            q, k, v = zeroed(q, sees), zeroed(k, seen), zeroed(v, seen)
+            q, (k, v) = zeroed(q, sees), (k, v) if cache.clean else (zeroed(k, seen), zeroed(v, seen))
         if place is None and across:
             lengths = None if mask is None else mask.lengths()
             i, j = (torch.arange(size, device=q.device) for size in (q.shape[-2], k.shape[-2]))
             place = Place(i, j, lengths)
         dropout = self.dropout if self.training else 0.0
         return run(q, k, v, self.score, self.map, mask, sees, place, dropout, self, self._joined)
+
+    def project(
+        self, keys: Tensor, values: Tensor | None = None, *, mask: Mask | Tensor | None = None
+    ) -> KeyValue:
+        """Keys (..., n, key_width) and values as a cache that does not grow: projected once, asked often.
+
+        What the mask, the same for every query and later given again, hides is cleaned here and not again.
+        """
+        values = keys if values is None else values
+        if mask is not None:
+            seen, _ = as_mask(mask).seen(1, keys.shape[-2], keys.dim() - 1, keys.device)
+            keys, values = zeroed(keys, by_any_head(seen)), zeroed(values, by_any_head(seen))
+        cache = KeyValue(grows=False, clean=mask is not None)
+        self._projected(keys, values, cache)
+        return cache
 
     def _projected(self, keys: Tensor, values: Tensor, cache: KeyValue | None) -> tuple[Tensor, Tensor]:
         """Keys and values of every head, (..., heads, n, each), with all that the cache holds."""

@@ -1,5 +1,7 @@
-"""Losses: one per map, whose gradient is the map's weights minus the target."""
+"""Losses: one per map, whose gradient is the map's weights minus the target; and penalties on weights."""
 
+from regard.losses.doubly_stochastic import doubly_stochastic_penalty as doubly_stochastic_penalty
+from regard.losses.expected import expected_loss as expected_loss
 from regard.losses.fenchel_young import entmax_loss as entmax_loss
 from regard.losses.fenchel_young import softmax_loss as softmax_loss
 from regard.losses.fenchel_young import sparsemax_loss as sparsemax_loss

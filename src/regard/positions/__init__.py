@@ -1,6 +1,9 @@
-"""Terms: what is added to a score because of where query and key stand."""
+"""Where things stand: terms added to a score (bias, distance, order, relative), encodings added to inputs."""
 
 from regard.positions.bias import Bias as Bias
 from regard.positions.distance import Distance as Distance
+from regard.positions.learned import Learned as Learned
 from regard.positions.order import Order as Order
 from regard.positions.relative import Relative as Relative
+from regard.positions.sinusoidal import Sinusoidal as Sinusoidal
+from regard.positions.sinusoidal import sinusoid as sinusoid

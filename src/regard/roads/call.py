@@ -94,7 +94,7 @@ class Call:
         place = None
         if getattr(self.score, "uses_place", False):
             place = replace(self.where(), visible=visible)
-        return score_at(self.score, self.query, self.keys, place)
+        return score_at(self.score, self.query, self.keys, place, bool(getattr(self.map, "states", None)))
 
     def weights(self, scores: Tensor, visible: Tensor | None) -> Tensor:
         """p (..., m, n): the map under the mask, before any intervention."""

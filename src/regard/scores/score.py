@@ -82,14 +82,21 @@ class Sum(Score):
         return theta
 
 
-def score_at(score: Callable[..., Tensor], query: Tensor, keys: Tensor, place: Place | None) -> Tensor:
-    """θ (..., m, n) of any score: half precision is widened for ours, left as it came for a stranger's."""
+def score_at(
+    score: Callable[..., Tensor], query: Tensor, keys: Tensor, place: Place | None, states: bool = False
+) -> Tensor:
+    """θ (..., m, n) of any score: half precision is widened for ours, left as it came for a stranger's.
+
+    With `states` there is one axis more: θ (..., m, n, s).
+    """
     if not isinstance(score, Score):
         theta = score(query, keys)
         want = (query.shape[-2], keys.shape[-2])
-        if theta.dim() < 2 or tuple(theta.shape[-2:]) != want:
+        found = tuple(theta.shape[-3:-1] if states else theta.shape[-2:])
+        if found != want:
             raise ShapeError(
-                f"score must return (..., m, n) with m={want[0]}, n={want[1]}; got {tuple(theta.shape)}."
+                f"score must return (..., m, n{', states' if states else ''}) with m={want[0]}, n={want[1]}; "
+                f"got {tuple(theta.shape)}."
             )
         return widened(theta)
     query, keys = widened(query), widened(keys)

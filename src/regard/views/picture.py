@@ -1,8 +1,9 @@
 """Pictures: matplotlib figures, without its global state, and files that are whole or not there."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from regard.core.files import beside
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -39,11 +40,6 @@ def check_file(path: str | Path) -> str:
 def save(picture: "Figure", path: str | Path) -> Path:
     """Write a figure to a file whose ending says how (png, svg, pdf): beside it, then renamed into place."""
     path, kind = Path(path), check_file(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        picture.savefig(beside, format=kind, dpi=120)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with beside(path) as draft:
+        picture.savefig(draft, format=kind, dpi=120)
     return path

@@ -1,0 +1,206 @@
+"""regard train: a run, from the user's files to a folder with a trained system."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from typer import Option
+
+from regard.cli.app import app, aside, complain, console
+from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
+from regard.core.settings import assigned, read_toml
+from regard.training import Diverged, Interrupted, Report
+
+train = typer.Typer(help="Train a model on your own files.", no_args_is_help=True)
+app.add_typer(train, name="train")
+
+Source = Annotated[
+    Path | None, Option(help="Sentences, one per line (.gz too); or pairs in one .tsv or .jsonl.")
+]
+Target = Annotated[Path | None, Option(help="Their translations, line by line.")]
+ValidSource = Annotated[Path | None, Option(help="Sentences to validate on; without them some are held out.")]
+ValidTarget = Annotated[Path | None, Option(help="Their translations.")]
+Corpus = Annotated[
+    str | None, Option(help="A generated corpus instead of files: phrases-de, phrases-fr, copy …")
+]
+Model = Annotated[str | None, Option(help="rnn, bahdanau, luong or transformer.")]
+Score = Annotated[str | None, Option(help="Any score of `regard scores`.")]
+Map = Annotated[str | None, Option(help="Any differentiable row map of `regard maps`.")]
+LearnAlpha = Annotated[bool, Option("--learn-alpha", help="With --map entmax: every head learns its α.")]
+Steps = Annotated[int | None, Option(help="Steps of training.")]
+Seed = Annotated[int | None, Option(help="The run is repeated exactly by the same seed.")]
+Out = Annotated[Path, Option(metavar="DIR", help="The folder of the run.")]
+Config = Annotated[
+    Path | None, Option(metavar="FILE", help="Settings in TOML; the options here come on top.")
+]
+Set = Annotated[
+    list[str] | None,
+    Option("--set", metavar="KEY=VALUE", help="Any setting, as training.rate=0.001; repeatable."),
+]
+Resume = Annotated[bool, Option("--resume", help="Go on with the run in DIR, or begin it if there is none.")]
+Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
+Board = Annotated[bool, Option("--tensorboard", help="Also write TensorBoard's events into DIR.")]
+
+
+@train.command()
+def translation(
+    out: Out,
+    source: Source = None,
+    target: Target = None,
+    valid_source: ValidSource = None,
+    valid_target: ValidTarget = None,
+    corpus: Corpus = None,
+    model: Model = None,
+    score: Score = None,
+    map: Map = None,
+    learn_alpha: LearnAlpha = False,
+    steps: Steps = None,
+    seed: Seed = None,
+    config: Config = None,
+    set: Set = None,
+    resume: Resume = False,
+    device: Device = "auto",
+    tensorboard: Board = False,
+) -> None:
+    """Train a translator into DIR; `regard translate DIR` then uses it.
+
+    Examples:
+
+    - `regard train translation --corpus phrases-de --steps 2000 --out runs/dates`
+
+    - `regard train translation --source train.en.gz --target train.de.gz --map entmax15 --out runs/en-de`
+
+    - `regard train translation --config en-de.toml --set training.rate=0.0005 --out runs/en-de --resume`
+    """
+    groups: dict[str, dict[str, Any]] = {
+        "data": {
+            "source": source,
+            "target": target,
+            "valid_source": valid_source,
+            "valid_target": valid_target,
+            "corpus": corpus,
+        },
+        "model": {"name": model, "score": score, "map": map, "learn_alpha": learn_alpha or None},
+        "training": {"steps": steps},
+    }
+    run(merged(config, groups, {"seed": seed}, set), out, resume, chosen(device), tensorboard)
+
+
+def merged(
+    config: Path | None,
+    groups: dict[str, dict[str, Any]],
+    single: dict[str, Any],
+    assignments: list[str] | None,
+) -> dict[str, Any]:
+    """Nested settings: those of the file, then of the options, then of --set."""
+    try:
+        values = read_toml(config) if config is not None else {}
+        for group, options in groups.items():
+            given = {k: str(v) if isinstance(v, Path) else v for k, v in options.items() if v is not None}
+            values[group] = {**values.get(group, {}), **given}
+        values.update({k: v for k, v in single.items() if v is not None})
+        for assignment in assignments or []:
+            values = assigned(values, assignment)
+    except SettingsError as error:
+        complain(error)
+    return values
+
+
+def chosen(device: str) -> str:
+    """The device to use: with "auto" an accelerator if there is one."""
+    if device == "auto":
+        here = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        return "cpu" if here is None else here.type
+    if device not in ("cpu", "cuda", "mps"):
+        complain(f"--device must be auto, cpu, cuda or mps; got {device!r}.")
+    if device == "cuda" and not torch.cuda.is_available():
+        complain("--device cuda: there is none here. Use --device auto.")
+    if device == "mps" and not torch.backends.mps.is_available():
+        complain("--device mps: there is none here. Use --device auto.")
+    return device
+
+
+@contextmanager
+def attempt(command: str, out: Path) -> Iterator[None]:
+    """Turn what can go wrong in a run into one line and an exit code; what was saved stays."""
+    from regard.data.text import DataError
+
+    try:
+        yield
+    except (SettingsError, RunError, DataError, WeightsError, UnknownNameError, ImportError) as error:
+        complain(error)
+    except (Diverged, Interrupted) as error:
+        aside().print(f"{command}: {error}", soft_wrap=True)
+        raise typer.Exit(130 if isinstance(error, Interrupted) else 1) from None
+    except KeyboardInterrupt:
+        aside().print(f"{command}: stopped; --resume goes on from the last checkpoint.", soft_wrap=True)
+        raise typer.Exit(130) from None
+    except OSError as error:
+        aside().print(f"{command}: {error.strerror or error}: {error.filename or out}", soft_wrap=True)
+        raise typer.Exit(1) from None
+
+
+def run(values: dict[str, Any], out: Path, resume: bool, device: str, board: bool) -> None:
+    """Train a run and say how it went."""
+    from regard.runs import fit, resolved
+    from regard.runs.folder import finished
+
+    with attempt("regard train", out):
+        if resume and out.is_dir() and finished(out):
+            console().print(f"{out} is trained to its end; there is nothing to resume.", soft_wrap=True)
+            return
+        settings = resolved(values)
+        with Watching(settings.training.steps) as watching:
+            done = fit(
+                settings,
+                out,
+                resume=resume,
+                device=device,
+                board=board,
+                listen=watching.see,
+                say=watching.say,
+            )
+    answer, scores = console(), done.quality
+    figures = f"BLEU {scores.bleu:.1f}, chrF {scores.chrf:.1f}, exact match {scores.exact_match:.3f}"
+    answer.print(f"{figures} on {scores.sentences:,} validation sentences", soft_wrap=True)
+    answer.print(f"{out}: regard translate {out} < in.txt > out.txt", soft_wrap=True)
+
+
+class Watching:
+    """A bar with loss, speed and time left; a line for each validation."""
+
+    def __init__(self, steps: int):
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[figures]}"),
+            TimeRemainingColumn(),
+            console=aside(),
+            transient=True,
+        )
+        self.task = self.bar.add_task("training", total=steps, figures="", visible=False)
+
+    def __enter__(self) -> "Watching":
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def say(self, text: str) -> None:
+        """A remark."""
+        self.bar.console.print(text, soft_wrap=True)
+
+    def see(self, report: Report) -> None:
+        """What a report of the loop looks like."""
+        figures = f"loss {report.loss:.3f}  {report.tokens_per_second:,.0f} tokens/s"
+        self.bar.update(self.task, completed=report.step, figures=figures, visible=True)
+        if report.validation is not None:
+            shown = ", ".join(f"{name} {value:.4f}" for name, value in report.validation.items())
+            left = f"{report.seconds_left / 60:.1f} min left"
+            self.say(f"step {report.step:,}: {figures}; validation {shown}; {left}")

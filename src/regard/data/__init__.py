@@ -1,0 +1,10 @@
+"""Data: tokenizers, parallel text, encoded corpora, batches, and corpora that are generated."""
+
+from regard.data.batches import Batch as Batch
+from regard.data.batches import Batches as Batches
+from regard.data.corpora import CORPORA as CORPORA
+from regard.data.encoded import Encoded as Encoded
+from regard.data.text import DataError as DataError
+from regard.data.text import lines as lines
+from regard.data.text import pairs as pairs
+from regard.data.tokenizer import Tokenizer as Tokenizer

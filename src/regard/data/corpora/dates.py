@@ -1,0 +1,74 @@
+"""Dates, with the names of CLDR.
+
+    on Monday, 4 March 2024       → am Montag, dem 4. März 2024        le lundi 4 mars 2024
+    on March 4, 2024              → am 4. März 2024                    le 4 mars 2024
+    on the fourth of March        → am vierten März                    le quatre mars
+    in March 2024                 → im März 2024                       en mars 2024
+    every Monday                  → jeden Montag                       chaque lundi
+
+also with the year in words (nineteen eighty four), and dates alone as CLDR's own patterns write them.
+Weekdays are those of the calendar. CLDR's patterns have the cases of a date that stands alone: in a
+sentence German has the dative ("dem 4. März"). The first of a month is "1er" in French.
+"""
+
+import datetime
+import re
+from random import Random
+from typing import Any
+
+from regard.data.corpora import numerals
+from regard.data.corpora.phrase import Frame, Phrase, pick, whole
+from regard.data.extra import needed
+
+FIRST, LAST = datetime.date(1900, 1, 1).toordinal(), datetime.date(2099, 12, 31).toordinal()
+FRAMES = {  # English: (German, French)
+    "on {weekday}, {day} {month} {year}": (
+        "am/on {weekday}, dem/{day} {day}. {month} {year}",
+        "le/on {weekday} {day} {month} {year}",
+    ),
+    "on {month} {day}, {year}": ("am/on {day}. {month} {year}", "le/on {day} {month} {year}"),
+    "on the {nth} of {month}": ("am/on+the {nth} {month}", "le/on+the {nth} {month}"),
+    "on the {nth} of {month} {said}": ("am/on+the {nth} {month} {said}", "le/on+the {nth} {month} {said}"),
+    "every {weekday}": ("jeden/every {weekday}", "chaque/every {weekday}"),
+    "in {month} {year}": ("im/in {month} {year}", "en/in {month} {year}"),
+}
+DAYS = 5  # the first five are of a day: a time may follow
+FIELDS = {"EEEE": "{weekday}", "MMMM": "{month}", "d": "{day}", "y": "{year}"}
+
+
+class Dates:
+    """The dates of one language."""
+
+    def __init__(self, language: str):
+        locale = needed("babel").Locale
+        ours, theirs = locale("en"), locale(language)
+        french = language == "fr"
+        names = [(each.days["format"]["wide"], each.months["format"]["wide"]) for each in (ours, theirs)]
+        (days, months), (their_days, their_months) = names
+        self.weekday = [whole(days[k], their_days[k]) for k in range(7)]
+        self.month = [whole(months[k], their_months[k]) for k in range(1, 13)]
+        self.day = [whole(str(k), "1er" if french and k == 1 else str(k)) for k in range(1, 32)]
+        self.nth = [numerals.day(k, language) for k in range(1, 32)]
+        self.year = [whole(str(y), str(y)) for y in range(1900, 2100)]
+        self.said = [numerals.year(y, language) for y in range(1900, 2100)]
+        self.within = [Frame(source, target[french]) for source, target in FRAMES.items()]
+        self.alone = [
+            Frame(_slots(ours.date_formats[k]), _slots(theirs.date_formats[k])) for k in ("full", "long")
+        ]
+
+    def draw(self, frames: list[Frame], chance: Random) -> Phrase:
+        """One of these frames with a day between 1900 and 2099 in it."""
+        date = datetime.date.fromordinal(FIRST + int(chance.random() * (LAST + 1 - FIRST)))
+        return pick(frames, chance)(
+            weekday=self.weekday[date.weekday()],
+            month=self.month[date.month - 1],
+            day=self.day[date.day - 1],
+            nth=self.nth[date.day - 1],
+            year=self.year[date.year - 1900],
+            said=self.said[date.year - 1900],
+        )
+
+
+def _slots(pattern: Any) -> str:
+    """CLDR's pattern as a frame: "EEEE, d. MMMM y" is {weekday}, {day}. {month} {year}."""
+    return re.sub("[A-Za-z]+", lambda field: FIELDS[field.group()], pattern.pattern)

@@ -1,0 +1,115 @@
+"""Phrases in two languages with their gold word alignment, put together from smaller ones.
+
+A frame says how: a source with slots, and a target with slots in its own order, in which each word names,
+after a slash, the source words it stands for. The links are made together with the text, never guessed from
+it.
+
+    Frame("the train leaves {when}", "der/the Zug/train fährt/leaves {when} ab/leaves")
+
+Every target word has at least one link, since attention must look somewhere; a source word may have none.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
+Links = list[tuple[int, int]]
+
+
+class Pair(NamedTuple):
+    """A sentence, its translation, and which words correspond: (source word, target word), counted from 0."""
+
+    source: str
+    target: str
+    alignment: Links
+
+
+class Phrase(NamedTuple):
+    """Words of the source, words of the target, and the links between them."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    links: Links
+
+    def pair(self) -> Pair:
+        """As text; words are separated by one space."""
+        return Pair(" ".join(self.source), " ".join(self.target), sorted(self.links))
+
+
+def phrase(source: str, target: str) -> Phrase:
+    """A phrase without slots, written like a frame."""
+    return Frame(source, target)()
+
+
+def whole(source: str, target: str) -> Phrase:
+    """A phrase in which every source word is linked to every target word."""
+    ours, theirs = tuple(source.split()), tuple(target.split())
+    return Phrase(ours, theirs, [(i, j) for i in range(len(ours)) for j in range(len(theirs))])
+
+
+class Frame:
+    """A phrase with slots, which `frame(when=…)` fills; what follows a slot ("{day},") ends its last word."""
+
+    def __init__(self, source: str, target: str):
+        ours, theirs = source.split(), [word.split("/") for word in target.split()]
+        self.source = [_item(word) for word in ours]
+        self.target = [_item(word[0]) for word in theirs]
+        places = {slot or word: i for i, (slot, word) in enumerate(self.source)}
+        assert len(places) == len(ours), f"a word twice in {source!r}: links would be ambiguous"
+        self.links = [
+            (places[name.strip("{}")], j)
+            for j, word in enumerate(theirs)
+            for name in (word[1].split("+") if len(word) > 1 else ())
+        ]  # between the items of the frame; slots are linked to themselves
+
+    def __call__(self, **slots: Phrase) -> Phrase:
+        """The phrase with these phrases in its slots; phrases for slots it does not have are ignored."""
+        ours: list[str] = []
+        begins: list[int] = []  # of the items of the source
+        at: dict[str, int] = {}  # of the slots
+        for slot, word in self.source:
+            begins.append(len(ours))
+            if slot:
+                at[slot] = len(ours)
+                ours += slots[slot].source
+                ours[-1] += word
+            else:
+                ours.append(word)
+        theirs: list[str] = []
+        places: list[int] = []  # of the items of the target
+        links: Links = []
+        for slot, word in self.target:
+            there = len(theirs)
+            places.append(there)
+            if slot:
+                here, (_, words, inner) = at[slot], slots[slot]
+                theirs += words
+                theirs[-1] += word
+                links += [(i + here, j + there) for i, j in inner]
+            else:
+                theirs.append(word)
+        links += [(begins[i], places[j]) for i, j in self.links]
+        return Phrase(tuple(ours), tuple(theirs), links)
+
+
+def elided(phrase: Phrase) -> Phrase:
+    """French: a phrase that begins with "de une" or "de euros" has one word less, "d'une", "d'euros"."""
+    ours, theirs, links = phrase
+    if theirs[0] != "de" or theirs[1] not in ("une", "euros"):  # "de onze heures" and "de yens" stay
+        return phrase
+    joined = sorted({(i, max(j - 1, 0)) for i, j in links})
+    return Phrase(ours, ("d'" + theirs[1], *theirs[2:]), joined)
+
+
+def pick(things: Sequence[T], chance: Random) -> T:
+    """One of them at random; Random.choice does the same in three times the time."""
+    return things[int(chance.random() * len(things))]
+
+
+def _item(word: str) -> tuple[str, str]:
+    """("day", ",") for "{day},": a slot and what follows it; ("", "on") for "on"."""
+    if not word.startswith("{"):
+        return "", word
+    slot, _, rest = word[1:].partition("}")
+    return slot, rest

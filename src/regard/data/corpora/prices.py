@@ -1,0 +1,123 @@
+"""Prices in words, with the currency names of CLDR.
+
+    three Swedish kronor          → drei schwedische Kronen            trois couronnes suédoises
+    twenty one British pounds     → einundzwanzig britische Pfund      vingt et une livres sterling
+    two million euros             → zwei Millionen Euro                deux millions d'euros
+    four euros and fifty cents    → vier Euro fünfzig                  quatre euros cinquante
+
+CLDR's names are those of a list. In a sentence a German adjective is written small (but for "Schweizer"), and
+what is paid is in the accusative ("einen polnischen Złoty").
+"""
+
+from random import Random
+from typing import NamedTuple
+
+from regard.data.corpora import numerals
+from regard.data.corpora.phrase import Frame, Links, Phrase, elided, pick
+from regard.data.extra import needed
+
+CURRENCIES = {  # gender in German and in French
+    "EUR": "mm", "USD": "mm", "GBP": "nf", "CHF": "mm", "CAD": "mm", "AUD": "mm", "JPY": "mm", "SEK": "ff",
+    "PLN": "mm", "INR": "ff",
+}  # fmt: skip
+PARTS = {
+    "EUR": "cents",
+    "CAD": "cents",
+    "GBP": "pence",
+    "CHF": "centimes",
+}  # with these a price has a fraction
+EIN = {"m": ("ein", "einen"), "f": ("eine", "eine"), "n": ("ein", "ein")}  # nominative and accusative
+
+
+class Currency(NamedTuple):
+    """The names of a currency."""
+
+    one: tuple[Phrase, Phrase]  # nominative and accusative
+    many: Phrase
+    of_many: Phrase  # after a million
+    eins: tuple[str, str]  # what 1 is called before it
+
+
+class Prices:
+    """The prices of one language."""
+
+    def __init__(self, language: str):
+        self.language = language
+        self.currencies = [_currency(code, language, short=False) for code in CURRENCIES]
+        self.whole = Frame("{n} {currency}", "{n} {currency}")
+        self.fractions = [
+            (_currency(code, language, short=True), Frame(f"{{n}} {{currency}} and {{c}} {part}",
+                                                          f"{{n}} {{currency}} {{c}}/{part}"))
+            for code, part in PARTS.items()
+        ]  # fmt: skip
+        self.fives = [numerals.number(c, language) for c in range(5, 100, 5)]
+
+    def draw(self, chance: Random, accusative: bool) -> Phrase:
+        """A price: what something costs (accusative), or alone."""
+        kind = chance.random()
+        if kind < 0.1:
+            millions = numerals.millions(1 + int(chance.random() * 99), self.language)
+            return self.whole(n=millions, currency=pick(self.currencies, chance).of_many)
+        if kind < 0.4:
+            currency, frame = pick(self.fractions, chance)
+            return self._of(
+                frame, 1 + int(chance.random() * 99), currency, accusative, pick(self.fives, chance)
+            )
+        return self._of(self.whole, amount(chance), pick(self.currencies, chance), accusative)
+
+    def _of(
+        self, frame: Frame, n: int, currency: Currency, accusative: bool, c: Phrase | None = None
+    ) -> Phrase:
+        number = numerals.number(n, self.language, currency.eins[accusative])
+        name = currency.one[accusative] if n == 1 else currency.many
+        return frame(n=number, currency=name, c=c or number)
+
+
+def amount(chance: Random) -> int:
+    """A number from 1 to 999,999, small ones more often."""
+    size = chance.random()
+    top = 99 if size < 0.4 else 999 if size < 0.7 else 9_999 if size < 0.9 else 999_999
+    return 1 + int(chance.random() * top)
+
+
+def _currency(code: str, language: str, short: bool) -> Currency:
+    """A currency, or only its noun: Swiss francs or francs."""
+    name = needed("babel.numbers").get_currency_name
+    one, many = (name(code, count=count, locale="en").split() for count in (1, 2))
+    their_one, their_many = (name(code, count=count, locale=language).split() for count in (1, 2))
+    gender = CURRENCIES[code][language == "fr"]
+    if language == "de":
+        their_one, their_many = _small(their_one), _small(their_many)
+        accusative = [word.removesuffix("er") + "en" if word.islower() else word for word in their_one]
+        paid, eins = (accusative if gender == "m" else their_one), EIN[gender]
+        of_many = their_many
+    else:
+        paid, eins = their_one, ("une", "une") if gender == "f" else ("un", "un")
+        of_many = ["de", *their_many]
+    if short:
+        noun = slice(-1, None) if language == "de" else slice(0, 1)
+        their_one, paid, their_many = their_one[noun], paid[noun], their_many[noun]
+        one, many = one[-1:], many[-1:]
+    return Currency(
+        (_linked(one, their_one, language), _linked(one, paid, language)),
+        _linked(many, their_many, language),
+        elided(_linked(many, of_many, language)),
+        eins,
+    )
+
+
+def _linked(ours: list[str], theirs: list[str], language: str) -> Phrase:
+    """The noun, last in English and German and first in French, is linked to the noun, the rest to the rest.
+
+    One German word (US-Dollar) stands for both.
+    """
+    links: Links = [(0, 0), (len(ours) - 1, len(theirs) - 1)]
+    if language == "fr":
+        nouns = 1 + (theirs[0] == "de")
+        links = [(len(ours) - 1, j) if j < nouns else (0, j) for j in range(len(theirs))]
+    return Phrase(tuple(ours), tuple(theirs), sorted(set(links)))
+
+
+def _small(words: list[str]) -> list[str]:
+    """German: the adjective before the noun as it is within a sentence."""
+    return [words[0] if words[0] == "Schweizer" else words[0].lower(), *words[1:]] if words[1:] else words

@@ -1,0 +1,86 @@
+"""Toy transductions: copy, reverse, and a dictionary with a known reordering, each with its gold alignment.
+
+Sources are words of a small vocabulary, drawn uniformly, of uniform length. In `dictionary` every word has
+one translation, and the first half of the vocabulary are adjectives, the second half nouns: an adjective
+that stands before a noun is translated after it. So the order is local, crossing, and decided by the
+source.
+"""
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+from regard.data.corpora.phrase import Pair
+from regard.data.corpora.split import Split, stream
+
+CONSONANTS, VOWELS = "bdfgklmnprstvz", "aeiou"
+
+
+def copy(
+    seed: int = 0, split: Split = "train", vocabulary: int = 20, shortest: int = 3, longest: int = 20
+) -> Iterator[Pair]:
+    """The same words: ba de fi → ba de fi."""
+    return _toy(lambda ids: list(range(len(ids))), False, seed, split, vocabulary, shortest, longest)
+
+
+def reverse(
+    seed: int = 0, split: Split = "train", vocabulary: int = 20, shortest: int = 3, longest: int = 20
+) -> Iterator[Pair]:
+    """The words from last to first: ba de fi → fi de ba."""
+    return _toy(lambda ids: list(range(len(ids)))[::-1], False, seed, split, vocabulary, shortest, longest)
+
+
+def dictionary(
+    seed: int = 0, split: Split = "train", vocabulary: int = 20, shortest: int = 3, longest: int = 20
+) -> Iterator[Pair]:
+    """Each word in the other language, an adjective after its noun; every seed has the same dictionary."""
+
+    def order(ids: list[int]) -> list[int]:
+        places = list(range(len(ids)))
+        for j in range(len(ids) - 1):
+            if places[j] == j and ids[j] < vocabulary // 2 <= ids[j + 1]:
+                places[j], places[j + 1] = j + 1, j
+        return places
+
+    return _toy(order, True, seed, split, vocabulary, shortest, longest)
+
+
+def _toy(
+    order: Callable[[list[int]], list[int]],
+    translated: bool,
+    seed: int,
+    split: Split,
+    vocabulary: int,
+    shortest: int,
+    longest: int,
+) -> Iterator[Pair]:
+    """Pairs without end; target word j stands for source word order(ids)[j]."""
+    if vocabulary < 2:
+        raise ValueError(f"vocabulary must be at least 2; got {vocabulary}.")
+    if not 1 <= shortest <= longest:
+        raise ValueError(f"shortest must be from 1 to longest; got {shortest} and {longest}.")
+    ours = [_word(k) for k in range(vocabulary)]
+    theirs = list(ours)
+    if translated:
+        theirs = [word[::-1] for word in ours]
+        Random(vocabulary).shuffle(theirs)
+
+    def draw(chance: Random) -> Pair:
+        length = shortest + int(chance.random() * (longest + 1 - shortest))
+        ids = [int(chance.random() * vocabulary) for _ in range(length)]
+        places = order(ids)
+        source, target = " ".join(ours[k] for k in ids), " ".join(theirs[ids[i]] for i in places)
+        return Pair(source, target, sorted((i, j) for j, i in enumerate(places)))
+
+    return stream(draw, split, seed)
+
+
+def _word(k: int) -> str:
+    """The k-th word: ba, be, … zu, then baba, bebabe …: syllables, so that no two words are the same."""
+    syllables = [consonant + vowel for consonant in CONSONANTS for vowel in VOWELS]
+    word = ""
+    while True:
+        k, last = divmod(k, len(syllables))
+        word = syllables[last] + word
+        if not k:
+            return word
+        k -= 1

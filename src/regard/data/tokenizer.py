@@ -1,0 +1,163 @@
+"""Tokenizers: text to ids and back, by byte-pair encoding, words or characters.
+
+bpe        frequent sequences of bytes (Sennrich et al. 2016, arXiv:1508.07909, over bytes, not characters).
+           A word begins with its space, and so does the first one: "two" is one piece wherever it stands.
+           Any text comes back exactly.
+word       what stands between white space. Words that are not in the vocabulary become UNK.
+character  single characters. Text of known characters comes back exactly.
+
+UNK is decoded as "�". Names of special tokens that occur in a text are text like any other.
+"""
+
+import json
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+from regard.core.files import write_text
+from regard.core.tokens import BOS, EOS, PAD, UNK
+from regard.data.extra import needed
+from regard.data.text import DataError
+
+Kind = Literal["bpe", "word", "character"]
+KINDS = ("bpe", "word", "character")
+SPECIAL = [" pad", " bos", " eos", " unk"]  # no word, no character and no piece of bytes is called that
+SHOWN = ["<pad>", "<s>", "</s>", "<unk>"]
+UNKNOWN = "�"
+BYTES = 256  # every byte is a piece, so that nothing is unknown
+
+
+class Tokenizer:
+    """A vocabulary and how text is cut into its pieces; ids 0 to 3 are PAD, BOS, EOS and UNK."""
+
+    def __init__(self, inner: Any, kind: Kind):
+        self.inner = inner
+        self.kind = kind
+        self.inner.encode_special_tokens = True  # "<s>" in a text is not the beginning of a sequence
+
+    @classmethod
+    def train(cls, lines: Iterable[str], kind: Kind = "bpe", size: int = 8000) -> "Tokenizer":
+        """Learn a vocabulary of `size` pieces, the special tokens included, or, with a warning, of fewer."""
+        if kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}.")
+        least = len(SPECIAL) + (BYTES if kind == "bpe" else 1)
+        if size < least:
+            raise ValueError(f"size must be at least {least} for kind={kind!r}; got {size}.")
+        inner, trainer = _empty(kind, size)
+        stream = filter(str.strip, lines)
+        first = next(stream, None)
+        if first is None:
+            raise DataError("a tokenizer cannot be trained on no text.")
+        before = " " if kind == "bpe" else ""
+        inner.train_from_iterator((before + line for line in chain([first], stream)), trainer)
+        tokenizer = cls(inner, kind)
+        if len(tokenizer) < size:
+            warnings.warn(
+                f"the vocabulary has {len(tokenizer):,} pieces, not {size:,}: the text has no more.",
+                stacklevel=2,
+            )
+        return tokenizer
+
+    def __len__(self) -> int:
+        return int(self.inner.get_vocab_size())
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without BOS and EOS."""
+        return self.encode_many([text])[0]
+
+    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text; faster than one by one."""
+        if self.kind == "bpe":
+            texts = [" " + text if text else "" for text in texts]
+        return [found.ids for found in self.inner.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids: PAD and BOS are skipped, EOS ends it."""
+        inside = list(_inside(ids))
+        if self.kind == "bpe":
+            return str(self.inner.decode(inside)).removeprefix(" ")
+        parts = (UNKNOWN if i == UNK else self._piece(i) for i in inside)
+        return ("" if self.kind == "character" else " ").join(parts)
+
+    def pieces(self, text: str | Iterable[int]) -> list[str]:
+        """How a text is cut, or what each id stands for, for people to read: a space is shown as ▁."""
+        ids = self.encode(text) if isinstance(text, str) else map(int, text)
+        return [SHOWN[i] if i < len(SHOWN) else _shown(self._piece(i), self.kind) for i in ids]
+
+    def save(self, path: str | Path) -> None:
+        """Write the tokenizer to a JSON file, whole or not at all."""
+        what = {"kind": self.kind, "tokenizer": json.loads(self.inner.to_str())}
+        write_text(path, json.dumps(what, ensure_ascii=False, indent=1))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Tokenizer":
+        """Read a tokenizer from the file that `save` wrote."""
+        tokenizers = needed("tokenizers")
+        try:
+            what = json.loads(Path(path).read_text(encoding="utf-8"))
+            kind, inner = what["kind"], tokenizers.Tokenizer.from_str(json.dumps(what["tokenizer"]))
+            if kind not in KINDS or [inner.id_to_token(i) for i in range(len(SPECIAL))] != SPECIAL:
+                raise ValueError
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
+        except Exception:  # the library raises nothing more special
+            raise DataError(f"{path}: not a tokenizer that regard has saved.") from None
+        return cls(inner, kind)
+
+    def _piece(self, i: int) -> str:
+        piece = self.inner.id_to_token(i)
+        if piece is None:
+            raise ValueError(f"ids must be less than {len(self)}, the size of the vocabulary; got {i}.")
+        return str(piece)
+
+
+def _empty(kind: Kind, size: int) -> tuple[Any, Any]:
+    """A tokenizer that has learned nothing yet, and its trainer."""
+    tokenizers = needed("tokenizers")
+    models, cut, trainers = tokenizers.models, tokenizers.pre_tokenizers, tokenizers.trainers
+    settings = dict(vocab_size=size, special_tokens=SPECIAL, show_progress=False)
+    if kind == "bpe":
+        inner = tokenizers.Tokenizer(models.BPE())
+        inner.pre_tokenizer = cut.ByteLevel(add_prefix_space=False)
+        inner.decoder = tokenizers.decoders.ByteLevel()
+        return inner, trainers.BpeTrainer(initial_alphabet=cut.ByteLevel.alphabet(), **settings)
+    inner = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIAL[UNK]))
+    every = tokenizers.Regex(r"[\s\S]")
+    inner.pre_tokenizer = cut.WhitespaceSplit() if kind == "word" else cut.Split(every, "isolated")
+    return inner, trainers.WordLevelTrainer(**settings)
+
+
+def _inside(ids: Iterable[int]) -> Iterator[int]:
+    for i in map(int, ids):
+        if i == EOS:
+            return
+        if i not in (PAD, BOS):
+            yield i
+
+
+def _shown(piece: str, kind: Kind) -> str:
+    if kind != "bpe":
+        return piece.replace(" ", "▁")
+    raw = bytes(_byte_of()[character] for character in piece)
+    try:
+        return raw.decode("utf-8").replace(" ", "▁")
+    except UnicodeDecodeError:  # a part of a character
+        return "".join(f"<{byte:02x}>" for byte in raw)
+
+
+def _byte_of() -> dict[str, int]:
+    """The byte that each character of a byte-level vocabulary stands for.
+
+    Printable characters of Latin-1 stand for themselves, the other bytes, in order, for U+0100 and on.
+    """
+    if not _BYTE_OF:
+        printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+        others = [byte for byte in range(BYTES) if byte not in printable]
+        _BYTE_OF.update({chr(byte): byte for byte in printable})
+        _BYTE_OF.update({chr(0x100 + k): byte for k, byte in enumerate(others)})
+    return _BYTE_OF
+
+
+_BYTE_OF: dict[str, int] = {}

@@ -1,0 +1,122 @@
+"""Attention is born: before each word the decoder looks through the source for what it needs now.
+
+    c_i = Attention(s_{i−1}, h)      s_i = GRU(s_{i−1}, [Ey_{i−1}; c_i])      h_j = [→h_j; ←h_j]
+    p(y_i | y_{<i}, x) = softmax(W_o maxout(s_i, Ey_{i−1}, c_i)),     s_0 = tanh(W ←h_1)
+
+The query is the state before this word was written: compared with `luong`, what the weights show can come a
+word late. The score is additive unless another is named; W₁h_j is computed once for all steps.
+
+Bahdanau, Cho & Bengio (2015), "Neural Machine Translation by Jointly Learning to Align and Translate",
+arXiv:1409.0473.
+Departs from the paper: torch's GRU applies its reset gate after the matrix product; there are as many maxout
+units as the state is wide; scores that need equal widths get their keys through a matrix of their own;
+matrices begin as Glorot's, which small widths need (initial="paper": as in §B.1).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Attention
+from regard.core.shapes import check_rate
+from regard.masks import Lengths
+from regard.models.model import Model, Rows, by_hypothesis, by_sentence
+from regard.models.parts.bidirectional import Bidirectional
+from regard.models.parts.deep_output import DeepOutput
+from regard.models.parts.initial import begin
+from regard.models.parts.steps import keys_of, make_map, make_score
+from regard.models.table import register
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes and parts of RNNsearch."""
+
+    source_vocabulary: int
+    target_vocabulary: int
+    width: int = 256  # of states and embeddings; the encoder has as much in each direction
+    layers: int = 1
+    dropout: float = 0.2
+    score: str = "additive"
+    map: str = "softmax"
+    learn_alpha: bool = False
+    initial: Literal["glorot", "paper"] = "glorot"
+
+
+@dataclass(frozen=True, eq=False)
+class Memory(Rows):
+    """The annotations, as keys and as values."""
+
+    keys: Tensor  # (b, n, d_k)
+    values: Tensor  # (b, n, 2 width)
+    lengths: Tensor  # (b,)
+    first: Tensor  # (b, width): the state that has read the source backwards
+
+
+@dataclass(frozen=True, eq=False)
+class State(Rows):
+    """The state of the decoder."""
+
+    s: Tensor  # (r, layers, width)
+
+
+@register(Config)
+class Bahdanau(Model[Memory, State]):
+    """RNNsearch: a recurrent encoder–decoder with attention."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.config, width, layers = config, config.width, config.layers
+        dropout = check_rate("dropout", config.dropout)
+        self.encoder = Bidirectional(config.source_vocabulary, width, layers, dropout)
+        self.begin = nn.Linear(width, layers * width)
+        self.embed = nn.Embedding(config.target_vocabulary, width)
+        self.dropout = nn.Dropout(dropout)
+        self.attention = Attention(
+            make_score(config.score, width, 2 * width), make_map(config.map, learn_alpha=config.learn_alpha)
+        )
+        self.decoder = nn.GRU(
+            3 * width, width, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0
+        )
+        self.deep = DeepOutput(4 * width, width, dropout)
+        self.output = nn.Linear(width, config.target_vocabulary)
+        self.cross = ["attention"]
+        begin(self, config.initial, "bahdanau")
+
+    def encode(self, source: Tensor, lengths: Tensor) -> Memory:
+        annotations, last = self.encoder(source, lengths)
+        keys = keys_of(self.attention.score, annotations)
+        return Memory(keys, annotations, lengths, last[:, self.config.width :])
+
+    def start(self, memory: Memory) -> State:
+        return State(torch.tanh(self.begin(memory.first)).unflatten(-1, (-1, self.config.width)))
+
+    def step(self, tokens: Tensor, state: State, memory: Memory) -> tuple[Tensor, State]:
+        y = self.dropout(self.embed(tokens)).unsqueeze(-2)  # (r, 1, width)
+        c, s, state = self._step(y, state, memory)
+        return self.deep(s, y, c).squeeze(-2), state
+
+    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
+        memory = self.encode(source, source_lengths)
+        state, y = self.start(memory), self.dropout(self.embed(target_in))  # (b, m, width)
+        steps = []
+        for word in y.split(1, -2):
+            c, s, state = self._step(word, state, memory)
+            steps.append((c, s))
+        contexts, states = (torch.cat(parts, -2) for parts in zip(*steps, strict=True))
+        hidden: Tensor = self.deep(states, y, contexts)
+        return hidden
+
+    def read(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.output(hidden)
+        return logits
+
+    def _step(self, y: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor, State]:
+        """Word y (r, 1, width) to context (r, 1, 2 width), state on top (r, 1, width), and all states."""
+        query = by_sentence(state.s[:, -1:], len(memory.lengths))
+        seen = self.attention(query, memory.keys, memory.values, mask=Lengths(memory.lengths))
+        c = by_hypothesis(seen.context, len(y))
+        s, last = self.decoder(torch.cat([y, c], -1), state.s.transpose(0, 1).contiguous())
+        return c, s, State(last.transpose(0, 1))

@@ -1,0 +1,169 @@
+"""Luong's decoder: look with the current state, then say what both of them say.
+
+    h_t = LSTM(h_{t−1}, [Ey_{t−1}; h̃_{t−1}])      c_t = Attention(h_t, h̄)      h̃_t = tanh(W[c_t; h_t])
+    p(y_t | y_{<t}, x) = softmax(W_s h̃_t)
+
+Input feeding (h̃_{t−1} as input) tells the decoder where it looked before; without it all steps of a known
+target are done at once. Attention is global, or local around a place p_t, D keys to each side:
+
+    local-m   p_t = t          local-p   p_t = S · σ(vᵀ tanh(W_p h_t)), S source words
+
+In local-p the weights are multiplied by a Gaussian around p_t *after* the map and not normalised again. Where
+the window has left the sentence there is nothing to see, and c_t = 0.
+
+Luong, Pham & Manning (2015), "Effective Approaches to Attention-based Neural Machine Translation",
+arXiv:1508.04025.
+Departs from the paper: the source is not reversed; matrices begin as Glorot's (initial="paper": uniform in
+±0.1, which suits 1,000 units).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_packed_sequence
+
+from regard.attention import Attended, Attention, attend
+from regard.core.shapes import check_rate
+from regard.masks import Lengths
+from regard.models.model import Model, Rows, by_hypothesis, by_sentence
+from regard.models.parts.initial import begin
+from regard.models.parts.local import Around, Scaled, gaussian
+from regard.models.parts.recurrent import exact, packed
+from regard.models.parts.steps import check_choice, keys_of, make_map, make_score
+from regard.models.table import register
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes and parts of Luong's model."""
+
+    source_vocabulary: int
+    target_vocabulary: int
+    width: int = 256
+    layers: int = 2
+    dropout: float = 0.2
+    score: str = "bilinear"
+    map: str = "softmax"
+    learn_alpha: bool = False
+    attention: Literal["global", "local-m", "local-p"] = "global"
+    window: int = 10  # D: keys to each side that local attention sees
+    input_feeding: bool = True
+    initial: Literal["glorot", "paper"] = "glorot"
+
+
+@dataclass(frozen=True, eq=False)
+class Memory(Rows):
+    """The states of the encoder, as keys and as values, and its last ones."""
+
+    keys: Tensor  # (b, n, d_k)
+    values: Tensor  # (b, n, width)
+    lengths: Tensor  # (b,)
+    h: Tensor  # (b, layers, width)
+    c: Tensor  # (b, layers, width)
+
+
+@dataclass(frozen=True, eq=False)
+class State(Rows):
+    """The states of the decoder, and its last attentional vector."""
+
+    h: Tensor  # (r, layers, width)
+    c: Tensor  # (r, layers, width)
+    fed: Tensor  # (r, width): h̃
+    t: int = 0
+
+
+@register(Config)
+class Luong(Model[Memory, State]):
+    """Stacked LSTMs with global or local attention."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.config, width, layers = config, config.width, config.layers
+        check_choice("attention", config.attention, ("global", "local-m", "local-p"))
+        if config.window < 1:
+            raise ValueError(f"window must be at least 1; got {config.window}.")
+        dropout = check_rate("dropout", config.dropout)
+        between = dropout if layers > 1 else 0.0
+        self.dropout = nn.Dropout(dropout)
+        self.source = nn.Embedding(config.source_vocabulary, width)
+        self.encoder = nn.LSTM(width, width, layers, batch_first=True, dropout=between)
+        self.target = nn.Embedding(config.target_vocabulary, width)
+        inputs = 2 * width if config.input_feeding else width
+        self.decoder = nn.LSTM(inputs, width, layers, batch_first=True, dropout=between)
+        self.attention = Attention(
+            make_score(config.score, width, width), make_map(config.map, learn_alpha=config.learn_alpha)
+        )
+        if config.attention == "local-p":
+            self.W_p, self.v_p = nn.Linear(width, width, bias=False), nn.Linear(width, 1, bias=False)
+        self.W = nn.Linear(2 * width, width, bias=False)
+        self.output = nn.Linear(width, config.target_vocabulary, bias=False)
+        self.cross = ["attention"]
+        begin(self, config.initial, "luong")
+
+    def encode(self, source: Tensor, lengths: Tensor) -> Memory:
+        x = packed(self.dropout(self.source(source)), source, lengths)
+        with exact(source):
+            states, (h, c) = self.encoder(x)
+        states, _ = pad_packed_sequence(states, batch_first=True, total_length=source.shape[1])
+        keys = keys_of(self.attention.score, states)
+        return Memory(keys, states, lengths, h.transpose(0, 1), c.transpose(0, 1))
+
+    def start(self, memory: Memory) -> State:
+        return State(memory.h, memory.c, torch.zeros_like(memory.h[:, -1]))
+
+    def step(self, tokens: Tensor, state: State, memory: Memory) -> tuple[Tensor, State]:
+        y = self.dropout(self.target(tokens)).unsqueeze(-2)  # (r, 1, width)
+        hidden, state = self._steps(y, state, memory)
+        return self.dropout(hidden).squeeze(-2), state
+
+    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
+        memory = self.encode(source, source_lengths)
+        state, y = self.start(memory), self.dropout(self.target(target_in))  # (b, m, width)
+        parts = []
+        for words in y.split(1, -2) if self.config.input_feeding else [y]:
+            hidden, state = self._steps(words, state, memory)
+            parts.append(hidden)
+        dropped: Tensor = self.dropout(torch.cat(parts, -2))
+        return dropped
+
+    def read(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.output(hidden)
+        return logits
+
+    def _steps(self, y: Tensor, state: State, memory: Memory) -> tuple[Tensor, State]:
+        """Words y (r, m, width), m = 1 with input feeding, to h̃ (r, m, width)."""
+        x = torch.cat([y, state.fed.unsqueeze(-2)], -1) if self.config.input_feeding else y
+        before = state.h.transpose(0, 1).contiguous(), state.c.transpose(0, 1).contiguous()
+        with exact(x):
+            h, (last_h, last_c) = self.decoder(x.to(state.h.dtype), before)
+        context = by_hypothesis(self._look(h, state.t, memory).context, len(h))
+        hidden = torch.tanh(self.W(torch.cat([context, h], -1)))
+        after = State(last_h.transpose(0, 1), last_c.transpose(0, 1), hidden[:, -1], state.t + y.shape[-2])
+        return hidden, after
+
+    def _look(self, h: Tensor, t: int, memory: Memory) -> Attended:
+        """States h (r, m, width), of steps t to t + m, look at the source."""
+        query, mask = by_sentence(h, len(memory.lengths)), Lengths(memory.lengths)
+        if self.config.attention == "global":
+            seen: Attended = self.attention(query, memory.keys, memory.values, mask=mask)
+            return seen
+        map, reach = self.attention.map, self.config.window
+        if self.config.attention == "local-m":
+            m = h.shape[-2]
+            place = torch.arange(t, t + m, device=h.device, dtype=h.dtype)
+            place = place.repeat(query.shape[-2] // max(m, 1)).expand(query.shape[:-1])  # (b, k·m)
+        else:
+            share = torch.sigmoid(self.v_p(torch.tanh(self.W_p(query)))).squeeze(-1)  # (b, k·m)
+            place = memory.lengths.unsqueeze(-1) * share
+            map = Scaled(map, gaussian(place, memory.keys.shape[-2], reach))
+        return attend(
+            query,
+            memory.keys,
+            memory.values,
+            score=self.attention.score,
+            map=map,
+            mask=mask & Around(place, reach),
+            owner=self.attention,
+        )

@@ -1,0 +1,28 @@
+"""A bidirectional GRU encoder: each annotation sums up the words before and after it.
+
+    h_j = [→h_j; ←h_j]
+
+Bahdanau, Cho & Bengio (2015), arXiv:1409.0473, §3.2.
+"""
+
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_packed_sequence
+
+from regard.models.parts.recurrent import packed
+
+
+class Bidirectional(nn.Module):
+    """Embeddings and GRUs that read both ways, `width` each."""
+
+    def __init__(self, vocabulary: int, width: int, layers: int, dropout: float):
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        self.dropout = nn.Dropout(dropout)
+        between = dropout if layers > 1 else 0.0
+        self.gru = nn.GRU(width, width, layers, batch_first=True, bidirectional=True, dropout=between)
+
+    def forward(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Source (b, n) to annotations (b, n, 2 width) and the two last states, [→h_n; ←h_1] (b, 2 width)."""
+        annotations, last = self.gru(packed(self.dropout(self.embed(source)), source, lengths))
+        annotations, _ = pad_packed_sequence(annotations, batch_first=True, total_length=source.shape[1])
+        return annotations, last[-2:].transpose(0, 1).flatten(1)

@@ -1,0 +1,33 @@
+"""The feed-forward sublayer: the same two layers at every position.
+
+    FFN(x) = W₂ max(0, W₁x + b₁) + b₂
+
+Vaswani et al. (2017), arXiv:1706.03762, §3.3. GELU in place of the maximum: Hendrycks & Gimpel (2016),
+arXiv:1606.08415.
+"""
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.models.parts.steps import check_choice
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+
+
+class FeedForward(nn.Module):
+    """Two layers, of width `inner` between them, with "relu" or "gelu"."""
+
+    def __init__(self, width: int, inner: int, activation: str = "relu"):
+        super().__init__()
+        self.activation = ACTIVATIONS[check_choice("activation", activation, tuple(ACTIVATIONS))]
+        self.W1, self.W2 = nn.Linear(width, inner), nn.Linear(inner, width)
+        for layer in (self.W1, self.W2):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., width) to (..., width)."""
+        out: Tensor = self.W2(self.activation(self.W1(x)))
+        return out

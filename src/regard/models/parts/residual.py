@@ -1,0 +1,32 @@
+"""The residual connection around a sublayer, its dropout and its layer norm.
+
+    post-norm   LN(x + dropout(f(x)))          pre-norm   x + dropout(f(LN(x)))
+
+Post-norm is the paper's; it wants a slow start of the learning rate, which pre-norm can do without.
+
+Vaswani et al. (2017), arXiv:1706.03762, §3.1, §5.4. Xiong et al. (2020), "On Layer Normalization in the
+Transformer Architecture", arXiv:2002.04745.
+"""
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from regard.models.parts.steps import check_choice
+
+
+class Residual(nn.Module):
+    """What goes around a sublayer: norm is "pre" or "post"."""
+
+    def __init__(self, width: int, norm: str, dropout: float):
+        super().__init__()
+        self.pre = check_choice("norm", norm, ("pre", "post")) == "pre"
+        self.norm = nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """x (..., width) to (..., width)."""
+        if self.pre:
+            return x + self.dropout(sublayer(self.norm(x)))  # type: ignore[no-any-return]
+        normed: Tensor = self.norm(x + self.dropout(sublayer(x)))
+        return normed

@@ -1,0 +1,93 @@
+"""Scores and maps by name, as a model's configuration has them."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from regard.core.place import Place
+from regard.maps import MAPS, Entmax, Hard
+from regard.scores import SCORES, Additive, Score
+from regard.scores.score import linear, pairs
+
+
+def make_map(name: str, *, learn_alpha: bool = False, heads: int = 1) -> Callable[..., Tensor]:
+    """A row map with a gradient, by name; with learn_alpha an entmax whose α is learned, one per head."""
+    entry = MAPS[name]
+    if entry.acts_on != "row":
+        raise ValueError(
+            f'map "{name}" acts on the whole matrix of scores, but a decoder has one row at a time. '
+            f"Choose from {', '.join(choices())}."
+        )
+    if not entry.differentiable:
+        raise ValueError(
+            f'map "{name}" has no gradient, so nothing would be learned. Choose from {", ".join(choices())}.'
+        )
+    if learn_alpha:
+        if name != "entmax":
+            raise ValueError(f'learn_alpha is for map "entmax"; got map "{name}".')
+        return Entmax(learn_alpha=True, heads=heads)
+    return Hard() if name == "hard" else entry.function  # Hard draws while training and not in eval mode
+
+
+def choices() -> list[str]:
+    """The names of the row maps that have a gradient."""
+    return sorted(name for name, entry in MAPS.items() if entry.acts_on == "row" and entry.differentiable)
+
+
+class Ahead(Score):
+    """A score whose work on the keys is done once for all steps: `keys`, then the score of what came out."""
+
+    uses_place = True
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        """Annotations (..., n, d_k) to keys (..., n, d)."""
+        raise NotImplementedError
+
+
+class AheadAdditive(Ahead, Additive):
+    """The additive score of keys that W₁ has been applied to already."""
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        return linear(annotations, self.W1)
+
+    def forward(self, query: Tensor, keys: Tensor, place: Place | None = None) -> Tensor:
+        """Score query (..., m, d_q) against keys (..., n, d): (..., m, n)."""
+        return linear(torch.tanh(pairs(linear(query, self.W2), keys)), self.v).squeeze(-1)
+
+
+class AheadProjected(Ahead):
+    """A score that compares coordinates, of a query with keys brought to its width: θⱼ = score(q, Wkⱼ)."""
+
+    def __init__(self, score: Score, d_q: int, d_k: int):
+        super().__init__()
+        self.score, self.W = score, nn.Linear(d_k, d_q, bias=False)
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        return linear(annotations, self.W)
+
+    def forward(self, query: Tensor, keys: Tensor, place: Place | None = None) -> Tensor:
+        """Score query (..., m, d_q) against keys (..., n, d_q): (..., m, n)."""
+        return self.score(query, keys)
+
+
+def make_score(name: str, d_q: int, d_k: int) -> Score:
+    """A score by name for a decoder that asks the same annotations (..., n, d_k) at every step."""
+    entry = SCORES[name]
+    if name == "additive":
+        return AheadAdditive(d_q, d_k)
+    if d_q == d_k or entry.any_widths:
+        return entry.make(d_q, d_k)
+    return AheadProjected(entry.make(d_q, d_q), d_q, d_k)
+
+
+def keys_of(score: Callable[..., Tensor], annotations: Tensor) -> Tensor:
+    """Annotations (..., n, d_k) as the keys of this score."""
+    return score.keys(annotations) if isinstance(score, Ahead) else annotations
+
+
+def check_choice(name: str, value: str, known: tuple[str, ...]) -> str:
+    """Require one of these words."""
+    if value not in known:
+        raise ValueError(f"{name} must be {' or '.join(map(repr, known))}; got {value!r}.")
+    return value

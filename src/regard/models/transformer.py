@@ -1,0 +1,215 @@
+"""The Transformer: attention to the own sequence, to the other one, and two layers at every position.
+
+    x = x + SelfAttention(x)      x = x + Attention(x, encoded)  (decoder)      x = x + FFN(x)
+
+each with layer norm and dropout (`parts/residual.py`). Positions are sinusoids or learned vectors added to
+the embeddings, or relative: learned vectors that queries meet in the self-attentions, by how far away a key
+is. The output layer can share the target's embeddings, and these the source's. With map="entmax" and
+learn_alpha it is the adaptively sparse Transformer, one α per head.
+
+Vaswani et al. (2017), "Attention Is All You Need", arXiv:1706.03762. Relative positions: Shaw et al. (2018),
+arXiv:1803.02155. Learned α: Correia et al. (2019), arXiv:1909.00015.
+Departs from the paper: pre-norm by default, with a norm after each stack; relative vectors are added to keys
+only, and shared by the heads.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention import resolve_score
+from regard.core.shapes import check_rate
+from regard.heads import MultiHead
+from regard.masks import Causal, Lengths, Mask
+from regard.memories import KeyValue
+from regard.models.model import Model, Rows, by_hypothesis, by_sentence, check_source
+from regard.models.parts.embedding import Embedding
+from regard.models.parts.feed_forward import FeedForward
+from regard.models.parts.residual import Residual
+from regard.models.parts.steps import check_choice, make_map
+from regard.models.table import register
+from regard.positions import Learned, Relative, Sinusoidal
+from regard.scores import Score
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes and parts of a Transformer."""
+
+    source_vocabulary: int
+    target_vocabulary: int
+    width: int = 256
+    inner: int = 1024  # of the feed-forward layers
+    heads: int = 8
+    layers: int = 3  # of the encoder, and as many of the decoder
+    dropout: float = 0.1
+    score: str = "scaled_dot"
+    map: str = "softmax"
+    learn_alpha: bool = False
+    norm: Literal["pre", "post"] = "pre"
+    positions: Literal["sinusoidal", "learned", "relative"] = "sinusoidal"
+    reach: int = 16  # distance beyond which relative positions are alike
+    longest: int = 512  # sequence that learned positions can take
+    activation: Literal["relu", "gelu"] = "relu"
+    tied: Literal["no", "target", "all"] = "target"  # what the output layer shares: "all" is the source too
+
+
+@dataclass(frozen=True, eq=False)
+class Memory(Rows):
+    """The encoded source and, for every decoder layer, its keys and values."""
+
+    encoded: Tensor  # (b, n, width)
+    lengths: Tensor  # (b,)
+    layers: tuple[KeyValue, ...]  # (b, heads, n, width / heads) each
+    padded: bool  # whether any source is shorter than n
+
+    @property
+    def mask(self) -> Mask | None:
+        """Who may be looked at; None where all may."""
+        return Lengths(self.lengths) if self.padded else None
+
+
+@dataclass(frozen=True, eq=False)
+class State(Rows):
+    """The keys and values of the target so far, for every decoder layer."""
+
+    layers: tuple[KeyValue, ...]  # (r, heads, t, width / heads) each
+    t: int = 0  # tokens so far
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and feed-forward."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.attention = _heads(config, own=True)
+        self.feed_forward = FeedForward(config.width, config.inner, config.activation)
+        self.around = nn.ModuleList(Residual(config.width, config.norm, config.dropout) for _ in range(2))
+
+    def forward(self, x: Tensor, mask: Mask | None) -> Tensor:
+        """x (b, n, width) to (b, n, width)."""
+        x = self.around[0](x, lambda x: self.attention(x, mask=mask).context)
+        x = self.around[1](x, self.feed_forward)
+        return x
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention, attention to the source, and feed-forward."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.attention = _heads(config, own=True)
+        self.cross = _heads(config)
+        self.feed_forward = FeedForward(config.width, config.inner, config.activation)
+        self.around = nn.ModuleList(Residual(config.width, config.norm, config.dropout) for _ in range(3))
+
+    def forward(self, x: Tensor, memory: Memory, source: KeyValue, target: KeyValue | None = None) -> Tensor:
+        """x (b, m, width) to (b, m, width); with the target so far x is the next token, (b, 1, width)."""
+        if target is None:
+            x = self.around[0](x, lambda x: self.attention(x, mask=Causal()).context)
+        else:
+            x = self.around[0](x, lambda x: self.attention(x, cache=target).context)
+        x = self.around[1](x, partial(self._across, memory=memory, source=source))
+        x = self.around[2](x, self.feed_forward)
+        return x
+
+    def _across(self, x: Tensor, memory: Memory, source: KeyValue) -> Tensor:
+        query = by_sentence(x, len(memory.lengths))
+        context = self.cross(query, memory.encoded, mask=memory.mask, cache=source).context
+        return by_hypothesis(context, len(x))
+
+
+@register(Config)
+class Transformer(Model[Memory, State]):
+    """The Transformer for sequence to sequence."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.config = config
+        width = config.width
+        check_rate("dropout", config.dropout)
+        check_choice("tied", config.tied, ("no", "target", "all"))
+        if config.tied == "all" and config.source_vocabulary != config.target_vocabulary:
+            raise ValueError(
+                'tied="all" wants one vocabulary for source and target; '
+                f"got {config.source_vocabulary} and {config.target_vocabulary} tokens."
+            )
+        self.source = Embedding(config.source_vocabulary, width, _positions(config), dropout=config.dropout)
+        if config.tied != "all":
+            self.target = Embedding(
+                config.target_vocabulary, width, _positions(config), dropout=config.dropout
+            )
+        if config.tied == "no":
+            self.output = nn.Linear(width, config.target_vocabulary)
+            nn.init.xavier_uniform_(self.output.weight)
+            nn.init.zeros_(self.output.bias)
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.layers))
+        pre = config.norm == "pre"
+        self.encoder_norm = nn.LayerNorm(width) if pre else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(width) if pre else nn.Identity()
+        self.cross = [f"decoder.{layer}.cross" for layer in range(config.layers)]
+
+    def encode(self, source: Tensor, lengths: Tensor) -> Memory:
+        check_source(source, lengths)
+        padded = torch.compiler.is_compiling() or bool((lengths < source.shape[1]).any())
+        mask = Lengths(lengths) if padded else None
+        x = self.source(source)  # (b, n, width)
+        for layer in self.encoder:
+            x = layer(x, mask)
+        x = self.encoder_norm(x)
+        keys = tuple(layer.cross.project(x, mask=mask) for layer in self.decoder)  # type: ignore[operator, union-attr]
+        return Memory(x, lengths, keys, padded)
+
+    def start(self, memory: Memory) -> State:
+        return State(tuple(KeyValue() for _ in self.decoder))
+
+    def step(self, tokens: Tensor, state: State, memory: Memory) -> tuple[Tensor, State]:
+        x, after = self._embedded(tokens.unsqueeze(-1), state.t), tuple(own.copy() for own in state.layers)
+        for layer, source, target in zip(self.decoder, memory.layers, after, strict=True):
+            x = layer(x, memory, source, target)
+        return self.decoder_norm(x).squeeze(-2), State(after, state.t + 1)
+
+    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
+        memory, x = self.encode(source, source_lengths), self._embedded(target_in)
+        for layer, keys in zip(self.decoder, memory.layers, strict=True):
+            x = layer(x, memory, keys)
+        hidden: Tensor = self.decoder_norm(x)
+        return hidden
+
+    def read(self, hidden: Tensor) -> Tensor:
+        if self.config.tied == "no":
+            logits: Tensor = self.output(hidden)
+            return logits
+        return F.linear(hidden, (self.source if self.config.tied == "all" else self.target).E.weight)
+
+    def _embedded(self, target: Tensor, start: int = 0) -> Tensor:
+        embed = self.source if self.config.tied == "all" else self.target
+        embedded: Tensor = embed(target, start)
+        return embedded
+
+
+def _heads(config: Config, *, own: bool = False) -> MultiHead:
+    each = config.width // config.heads
+    score: Score = resolve_score(config.score, each, each)  # type: ignore[assignment]
+    if own and config.positions == "relative":
+        score = score + Relative(each, config.reach)
+    heads = MultiHead(
+        config.width,
+        config.heads,
+        score=score,
+        map=make_map(config.map, learn_alpha=config.learn_alpha, heads=config.heads),
+    )
+    nn.init.xavier_uniform_(heads.W_o.weight)
+    return heads
+
+
+def _positions(config: Config) -> Sinusoidal | Learned | None:
+    kind = check_choice("positions", config.positions, ("sinusoidal", "learned", "relative"))
+    if kind == "learned":
+        return Learned(config.width, config.longest)
+    return Sinusoidal(config.width) if kind == "sinusoidal" else None

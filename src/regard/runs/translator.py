@@ -1,0 +1,136 @@
+"""A trained translator: sentences in, translations out, and where it looked."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Attended
+from regard.core.tokens import BOS, EOS, PAD
+from regard.data import Tokenizer
+from regard.decoding import Hypothesis, beam, greedy
+from regard.looking import record
+from regard.runs.settings import Decoding
+
+POSITIONS = 8192  # of source tokens times beams that are decoded at once
+
+
+@dataclass(frozen=True, eq=False)
+class Translation:
+    """One translation, and on demand where the model looked while writing it."""
+
+    source: str
+    text: str
+    score: float  # what was searched for: log p with penalties
+    log_prob: float  # of the target and its end, by the model
+    source_tokens: list[int] = field(repr=False)
+    target_tokens: list[int] = field(repr=False)  # without an end
+    system: "Translator" = field(repr=False)
+
+    @property
+    def source_pieces(self) -> list[str]:
+        """The source as the model read it."""
+        return self.system.source_tokenizer.pieces(self.source_tokens)
+
+    @property
+    def target_pieces(self) -> list[str]:
+        """The target as the model wrote it, and its end."""
+        return [*self.system.target_tokenizer.pieces(self.target_tokens), "</s>"]
+
+    @cached_property
+    def attended(self) -> dict[str, Attended]:
+        """What the source–target attentions did, by path: weights (1, [heads,] m, n), m with the end."""
+        return self.system.look(self.source_tokens, self.target_tokens)
+
+
+class Translator:
+    """A model with its tokenizers."""
+
+    def __init__(
+        self, model: nn.Module, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer, decoding: Decoding
+    ):
+        self.model = model.eval()
+        self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
+        self.decoding = decoding
+
+    def translate(
+        self, sources: Sequence[str], *, beam: int | None = None, alpha: float | None = None
+    ) -> list[Translation]:
+        """The best translation of each sentence; one of nothing but white space gives an empty one."""
+        return [found[0] for found in self.translations(sources, beam=beam, alpha=alpha)]
+
+    def translations(
+        self,
+        sources: Sequence[str],
+        *,
+        best: int = 1,
+        beam: int | None = None,
+        alpha: float | None = None,
+        coverage: float | None = None,
+    ) -> list[list[Translation]]:
+        """The `best` translations of each sentence, from the best on, in the order of the sentences."""
+        if isinstance(sources, str):
+            raise TypeError("translate takes a list of sentences; got one string. Use translate([text]).")
+        chosen: dict[str, Any] = {"beam": beam, "alpha": alpha, "coverage": coverage}
+        decoding = replace(self.decoding, **{k: v for k, v in chosen.items() if v is not None})
+        if best > decoding.beam:
+            decoding = replace(decoding, beam=best)
+        encoded = self.source_tokenizer.encode_many(list(sources))
+        found: list[list[Translation]] = [[] for _ in sources]
+        for indices in batches_by_length([len(tokens) for tokens in encoded], POSITIONS // decoding.beam):
+            some = [encoded[i] for i in indices]
+            for i, hypotheses in zip(indices, self.decode(some, decoding, best), strict=True):
+                found[i] = [self._translation(sources[i], encoded[i], h) for h in hypotheses]
+        for i, tokens in enumerate(encoded):
+            if not tokens:
+                found[i] = [Translation(sources[i], "", 0.0, 0.0, [], [], self)]
+        return found
+
+    def decode(
+        self, sources: Sequence[list[int]], decoding: Decoding, best: int = 1
+    ) -> list[list[Hypothesis]]:
+        """Hypotheses of sources given as tokens, decoded together."""
+        source, lengths = self._padded(sources)
+        if decoding.beam == 1:
+            return greedy(self.model, source, lengths, decoding.limits)  # type: ignore[arg-type]
+        settings = {"width": decoding.beam, "alpha": decoding.alpha, "coverage": decoding.coverage}
+        return beam(self.model, source, lengths, decoding.limits, best=best, **settings)  # type: ignore[arg-type]
+
+    def look(self, source: list[int], target: list[int]) -> dict[str, Attended]:
+        """What the source–target attentions do for a pair given as tokens, by path."""
+        rows, lengths = self._padded([source])
+        written = torch.tensor([[BOS, *target]], device=rows.device)
+        paths: list[str] = getattr(self.model, "cross", [])
+        if not paths:
+            return {}
+        with torch.no_grad(), record(self.model, paths) as seen:
+            self.model(rows, lengths, written)
+        return {path: seen[path][-1] for path in paths}
+
+    def _padded(self, sources: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
+        device = next(self.model.parameters()).device
+        lengths = torch.tensor([len(s) for s in sources], device=device)
+        source = torch.full((len(sources), int(lengths.max())), PAD, device=device)
+        for row, tokens in zip(source, sources, strict=True):
+            row[: len(tokens)] = torch.tensor(tokens)
+        return source, lengths
+
+    def _translation(self, source: str, tokens: list[int], found: Hypothesis) -> Translation:
+        text = self.target_tokenizer.decode([*found.tokens, EOS])
+        text = " ".join(text.splitlines())  # one line for one line
+        return Translation(source, text, found.score, found.log_prob, tokens, found.tokens, self)
+
+
+def batches_by_length(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:
+    """Indices of what is not empty, the shortest first, in batches of at most so many padded positions."""
+    some: list[int] = []
+    for i in sorted((i for i, n in enumerate(lengths) if n), key=lambda i: lengths[i]):
+        if some and (len(some) + 1) * lengths[i] > positions:
+            yield some
+            some = []
+        some.append(i)
+    if some:
+        yield some

@@ -1,0 +1,17 @@
+"""Matching: every one of the smaller side with one of the larger, no two with the same.
+
+Of m rows and n columns, m ≤ n, every row has one column; if m > n, every column has one row. The polytope
+for m = n is Birkhoff's, the doubly stochastic matrices. Rows and columns that are hidden altogether are taken
+out; what remains must have a matching. To keep padding out of self-attention, hide its rows as well as its
+columns.
+"""
+
+from regard.kernels.sparsemap_batch import MATCHING
+from regard.structures.built_in import BuiltIn
+
+
+class Matching(BuiltIn):
+    """One-to-one matchings of the rows and columns of scores (..., m, n)."""
+
+    acts_on = "matrix"
+    kind = MATCHING

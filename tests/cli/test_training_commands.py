@@ -1,0 +1,223 @@
+"""train, translate, evaluate and demo: what a newcomer types, and every wrong way to type it."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli import app, demo
+from regard.core.settings import read_toml
+from regard.runs import resolved
+from runs.tiny import options
+
+RUN = [sys.executable, "-c", "from regard.cli import main; main()"]
+
+
+def run(*arguments, given=None):
+    arguments = [str(a) for a in arguments]
+    return CliRunner().invoke(app, arguments, input=given, prog_name="regard", env={"COLUMNS": "80"})
+
+
+def complaint(*arguments, given=None):
+    done = run(*arguments, given=given)
+    assert done.exit_code == 2, done.output
+    assert done.stdout == ""
+    return done.stderr.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli") / "run"
+    done = run(*options(folder))
+    assert done.exit_code == 0, done.output
+    assert "BLEU" in done.stdout and "regard translate" in done.stdout
+    return folder
+
+
+def test_translate_is_a_filter(folder):
+    text = "a b c\n\n  \nb a\r\nzzz \u00e9\x00 </s>\nc"
+    done = run("translate", folder, given=text)
+    assert done.exit_code == 0
+    lines = done.stdout.split("\n")
+    assert len(lines) == 7 and lines[-1] == ""  # one line for each, the last one without an end included
+    assert lines[1] == lines[2] == ""
+    assert run("translate", folder, given="").stdout == ""
+    one = run("translate", folder, given="a b c\n").stdout
+    assert one == lines[0] + "\n"
+
+
+def test_translate_gives_the_best_few_as_json(folder):
+    done = run("translate", folder, "--best", 3, given="a b\n")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(found) == 3
+    assert set(found[0]) == {"text", "score", "log_prob", "source_pieces", "target_pieces"}
+    assert [f["score"] for f in found] == sorted((f["score"] for f in found), reverse=True)
+
+
+def test_evaluate_prints_one_object(folder, tmp_path):
+    (tmp_path / "s").write_text("a b c\nb a\n" + "a " * 15 + "\n")
+    (tmp_path / "t").write_text("a b c\nb a\n" + "a " * 15 + "\n")
+    done = run("evaluate", folder, "--source", tmp_path / "s", "--target", tmp_path / "t", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert {"bleu", "chrf", "exact_match", "by_length", "below_greedy"} <= set(found)
+    assert [found["by_length"][g]["sentences"] for g in ("1-10", "11-20")] == [2, 1]
+    shown = run("evaluate", folder, "--source", tmp_path / "s", "--target", tmp_path / "t", "--beam", 1)
+    assert "BLEU" in shown.stdout and "11-20" in shown.stdout
+
+
+def test_a_finished_run_is_not_trained_again(folder):
+    done = run(*options(folder, "--resume"))
+    assert done.exit_code == 0
+    assert "there is nothing to resume" in done.stdout
+    assert "already holds a run" in complaint(*options(folder))
+
+
+def test_a_file_of_settings_with_options_on_top(tmp_path):
+    config = tmp_path / "run.toml"
+    config.write_text(
+        'seed = 5\n[data]\ncorpus = "reverse"\npairs = 60\n[training]\nsteps = 500\nvalidate = 2\n'
+    )
+    out = tmp_path / "run"
+    small = ["--set", "model.width=16", "--set", "model.heads=2", "--set", "model.layers=1"]
+    done = run(
+        "train", "translation", "--config", config, "--steps", 2, *small, "--map", "entmax15", "--out", out
+    )
+    assert done.exit_code == 0, done.output
+    found = read_toml(out / "config.toml")
+    assert found["seed"] == 5 and found["training"]["steps"] == 2
+    assert found["model"]["map"] == "entmax15" and found["model"]["width"] == 16
+
+
+def files(folder, source, target):
+    for name, content in (("s", source), ("t", target)):
+        (folder / name).write_bytes(content)
+    return ["--source", folder / "s", "--target", folder / "t"]
+
+
+BAD = {
+    "different length": (b"a\nb\n", b"a\n", "line"),
+    "empty": (b"", b"", "is empty"),
+    "not UTF-8": (b"a\n\xff\xfe\nb\n", b"a\nb\nc\n", "line 2"),
+    "a NUL byte": (b"a\nb\x00\nc\n", b"a\nb\nc\n", "line 2"),
+    "a very long line": (b"a\n" + b"x" * 200_000 + b"\n", b"a\nb\n", "line 2"),
+    "one pair": (b"a\n", b"b\n", "at least 2 are needed"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_files_are_named_and_leave_a_folder_that_can_be_begun(tmp_path, what):
+    source, target, says = BAD[what]
+    out = tmp_path / "run"
+    line = complaint("train", "translation", *files(tmp_path, source, target), "--out", out)
+    assert says in line
+    assert not (out / "model.safetensors").exists() and not (out / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--source", "nothing.txt", "--target", "nothing.txt"], "there is no such file"),
+        ([], "data.source and data.target"),
+        (["--corpus", "phrases-xx"], "phrases-"),
+        (["--corpus", "copy", "--model", "transfomer"], "did you mean transformer"),
+        (["--corpus", "copy", "--map", "sparsmax"], "did you mean sparsemax"),
+        (["--corpus", "copy", "--map", "sinkhorn"], "sinkhorn"),
+        (["--corpus", "copy", "--set", "training.rat=1"], "did you mean training.rate"),
+        (["--corpus", "copy", "--set", "training.steps"], "key=value"),
+        (["--corpus", "copy", "--steps", "0"], "training.steps must be at least 1"),
+        (["--corpus", "copy", "--device", "tpu"], "--device must be"),
+        (["--config", "nothing.toml"], "there is no file nothing.toml"),
+    ],
+)
+def test_wrong_options_are_named(tmp_path, more, says):
+    out = tmp_path / "run"
+    assert says in complaint("train", "translation", *more, "--out", out)
+
+
+def test_wrong_runs_are_named(tmp_path):
+    assert "there is no folder" in complaint("translate", tmp_path / "no", given="a\n")
+    assert "holds no run" in complaint("translate", tmp_path, given="a\n")
+    assert "holds no run" in complaint("evaluate", tmp_path, "--source", __file__, "--target", __file__)
+
+
+def test_standard_input_that_is_not_text_is_named(folder):
+    done = subprocess.run(
+        [*RUN, "translate", str(folder)], input=b"a\n\xff\n", capture_output=True, check=False
+    )
+    assert done.returncode == 2
+    assert b"standard input, line 2: not UTF-8" in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_traceback(folder):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*RUN, "translate", str(folder)],
+        input=b"a b c\n" * 50,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writer)
+    assert done.returncode == 1
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path, monkeypatch):
+    from regard.training import checkpoints
+
+    real, saved = checkpoints.save_tensors, []
+
+    def full(tensors, path):
+        if len(saved) >= 6:
+            raise OSError(28, "No space left on device", str(path))
+        saved.append(path)
+        real(tensors, path)
+
+    monkeypatch.setattr(checkpoints, "save_tensors", full)
+    done = run(*options(tmp_path / "run"))
+    assert done.exit_code == 1
+    assert "No space left on device" in done.stderr and "Traceback" not in done.output
+    assert checkpoints.Checkpoints(tmp_path / "run" / "checkpoints").newest().step == 9
+
+
+def test_the_demo_shows_translations_an_alignment_and_paths(tmp_path, monkeypatch):
+    small = {
+        **demo.SETTINGS,
+        "data": {**demo.SETTINGS["data"], "pairs": 300, "held_out": 20, "vocabulary": 300},
+        "model": {**demo.SETTINGS["model"], "width": 16, "inner": 16, "heads": 2, "layers": 1},
+        "training": {**demo.SETTINGS["training"], "steps": 2, "validate": 2, "save": 2},
+        "decoding": {"beam": 1, "most": 12},
+    }
+    monkeypatch.setattr(demo, "SETTINGS", small)
+    monkeypatch.setattr(demo, "TESTED", 10)
+    out = tmp_path / "demo"
+    first = run("demo", "--out", out)
+    assert first.exit_code == 0, first.output
+    assert "→" in first.stdout and "Where it looked" in first.stdout
+    assert (out / "alignment.png").read_bytes()[:4] == b"\x89PNG"
+    assert (out / "model.safetensors").exists()
+    again = run("demo", "--out", out)
+    assert "trained already" in again.stdout
+
+
+def test_the_demos_settings_are_those_of_the_example():
+    from pathlib import Path
+
+    file = Path(__file__).parents[2] / "examples" / "demo.toml"
+    assert resolved(read_toml(file)) == resolved(demo.SETTINGS)
+    for name in ("multi30k.toml", "large.toml"):
+        assert resolved(read_toml(file.with_name(name))).model["name"] == "transformer"
+
+
+def test_blocks_of_standard_input(monkeypatch):
+    from regard.cli import translate
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x\n" * 4500 + b"y")))
+    sizes = [len(block) for block in translate.blocks()]
+    assert sizes == [2000, 2000, 501]
