@@ -20,8 +20,8 @@ autodoc_typehints_description_target = "documented"
 
 # What users call; roads, kernels, views, bench and cli are for those who read the code.
 PUBLIC = (
-    "attention looking swap testing heads maps maps.estimators scores positions masks memories losses structures "
-    "continuous models data tasks training decoding runs"
+    "attention looking swap testing heads maps maps.estimators scores positions masks memories losses "
+    "structures continuous models data tasks training decoding runs"
 )
 
 
