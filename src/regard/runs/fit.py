@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.core.errors import RunError
+from regard.core.errors import RunError, SettingsError
 from regard.core.files import write_text
 from regard.core.settings import from_dict, to_dict
 from regard.data import Batch, Batches, Encoded, Tokenizer
@@ -42,6 +42,8 @@ def resolved(values: dict[str, Any]) -> Settings:
     given = dict(settings.model)
     entry = MODELS[given.pop("name", "transformer")]
     config = from_dict(entry.config, {"source_vocabulary": 4, "target_vocabulary": 4, **given}, "model.")
+    with torch.device("meta"):  # what is wrong with it is said before any work is done
+        _made(entry.kind, config)
     kept = {k: v for k, v in to_dict(config).items() if k not in ("source_vocabulary", "target_vocabulary")}
     return replace(settings, model={"name": entry.name, **kept})
 
@@ -90,8 +92,14 @@ def build(settings: Settings, source: int, target: int) -> nn.Module:
         entry.config, {"source_vocabulary": source, "target_vocabulary": target, **given}, "model."
     )
     torch.manual_seed(settings.seed)
-    model: nn.Module = entry.kind(config)
-    return model
+    return _made(entry.kind, config)
+
+
+def _made(kind: Callable[[Any], nn.Module], config: Any) -> nn.Module:
+    try:
+        return kind(config)
+    except ValueError as error:
+        raise SettingsError(f"model: {error}") from None
 
 
 def tokenizers(
