@@ -33,7 +33,8 @@ def modules(name: str) -> list[str]:
     except ModuleNotFoundError:
         return []
     inside = pkgutil.iter_modules(getattr(module, "__path__", []), f"regard.{name}.")
-    return [module.__name__, *(info.name for info in inside)]
+    named = [f"regard.{public}" for public in PUBLIC.split()]  # these have their own turn
+    return [module.__name__, *(info.name for info in inside if info.name not in named)]
 
 
 def reference(app: Any, page: str, text: list[str]) -> None:
