@@ -25,6 +25,7 @@ from regard.masks import Lengths
 from regard.models.model import Model, Rows, by_hypothesis, by_sentence
 from regard.models.parts.bidirectional import Bidirectional
 from regard.models.parts.deep_output import DeepOutput
+from regard.models.parts.dropout import Dropout
 from regard.models.parts.initial import begin
 from regard.models.parts.steps import keys_of, make_map, make_score
 from regard.models.table import register
@@ -73,7 +74,7 @@ class Bahdanau(Model[Memory, State]):
         self.encoder = Bidirectional(config.source_vocabulary, width, layers, dropout)
         self.begin = nn.Linear(width, layers * width)
         self.embed = nn.Embedding(config.target_vocabulary, width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.attention = Attention(
             make_score(config.score, width, 2 * width), make_map(config.map, learn_alpha=config.learn_alpha)
         )
@@ -109,9 +110,8 @@ class Bahdanau(Model[Memory, State]):
         hidden: Tensor = self.deep(states, y, contexts)
         return hidden
 
-    def read(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.output(hidden)
-        return logits
+    def vocabulary(self) -> tuple[Tensor, Tensor | None]:
+        return self.output.weight, self.output.bias
 
     def _step(self, y: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor, State]:
         """Word y (r, 1, width) to context (r, 1, 2 width), state on top (r, 1, width), and all states."""

@@ -28,6 +28,7 @@ from regard.attention import Attended, Attention, attend
 from regard.core.shapes import check_rate
 from regard.masks import Lengths
 from regard.models.model import Model, Rows, by_hypothesis, by_sentence
+from regard.models.parts.dropout import Dropout
 from regard.models.parts.initial import begin
 from regard.models.parts.local import Around, Scaled, gaussian
 from regard.models.parts.recurrent import exact, packed
@@ -86,7 +87,7 @@ class Luong(Model[Memory, State]):
             raise ValueError(f"window must be at least 1; got {config.window}.")
         dropout = check_rate("dropout", config.dropout)
         between = dropout if layers > 1 else 0.0
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.source = nn.Embedding(config.source_vocabulary, width)
         self.encoder = nn.LSTM(width, width, layers, batch_first=True, dropout=between)
         self.target = nn.Embedding(config.target_vocabulary, width)
@@ -128,9 +129,8 @@ class Luong(Model[Memory, State]):
         dropped: Tensor = self.dropout(torch.cat(parts, -2))
         return dropped
 
-    def read(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.output(hidden)
-        return logits
+    def vocabulary(self) -> tuple[Tensor, Tensor | None]:
+        return self.output.weight, self.output.bias
 
     def _steps(self, y: Tensor, state: State, memory: Memory) -> tuple[Tensor, State]:
         """Words y (r, m, width), m = 1 with input feeding, to h̃ (r, m, width)."""

@@ -11,8 +11,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, Self, TypeVar
 
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard.core.errors import ShapeError
+from regard.losses import linear_cross_entropy
 from regard.memories import KeyValue
 
 
@@ -66,9 +68,17 @@ class Model(nn.Module, Generic[M, S]):
         """Hidden (b, m, width) at every position of target_in (b, m), which begins with BOS."""
         raise NotImplementedError
 
+    def vocabulary(self) -> tuple[Tensor, Tensor | None]:
+        """The last layer: weight (target_vocabulary, width) and, where there is one, bias."""
+        raise NotImplementedError
+
     def read(self, hidden: Tensor) -> Tensor:
         """Logits (..., target_vocabulary) of hidden (..., width)."""
-        raise NotImplementedError
+        return F.linear(hidden, *self.vocabulary())
+
+    def loss(self, hidden: Tensor, wanted: Tensor, smoothing: float = 0.0) -> Tensor:
+        """The sum of −log p of wanted (t,) at hidden (t, width), with label smoothing."""
+        return linear_cross_entropy(hidden, *self.vocabulary(), wanted, smoothing=smoothing)
 
     def parameter_count(self) -> int:
         """The number of parameters; shared ones count once."""

@@ -23,6 +23,7 @@ from regard.core.shapes import check_rate
 from regard.models.model import Model, Rows, by_hypothesis
 from regard.models.parts.bidirectional import Bidirectional
 from regard.models.parts.deep_output import DeepOutput
+from regard.models.parts.dropout import Dropout
 from regard.models.parts.initial import begin
 from regard.models.table import register
 
@@ -65,7 +66,7 @@ class RNN(Model[Memory, State]):
         self.sum_up = nn.Linear(2 * width, width)
         self.begin = nn.Linear(width, layers * width)
         self.embed = nn.Embedding(config.target_vocabulary, width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.decoder = nn.GRU(
             2 * width, width, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0
         )
@@ -89,9 +90,8 @@ class RNN(Model[Memory, State]):
         memory = self.encode(source, source_lengths)
         return self._steps(target_in, self.start(memory), memory)[0]
 
-    def read(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.output(hidden)
-        return logits
+    def vocabulary(self) -> tuple[Tensor, Tensor | None]:
+        return self.output.weight, self.output.bias
 
     def _steps(self, tokens: Tensor, state: State, memory: Memory) -> tuple[Tensor, State]:
         """Tokens (r, m) to hidden (r, m, width): c is the same at every step, so all are done at once."""

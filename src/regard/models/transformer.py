@@ -19,7 +19,6 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.attention import resolve_score
 from regard.core.shapes import check_rate
@@ -181,11 +180,10 @@ class Transformer(Model[Memory, State]):
         hidden: Tensor = self.decoder_norm(x)
         return hidden
 
-    def read(self, hidden: Tensor) -> Tensor:
+    def vocabulary(self) -> tuple[Tensor, Tensor | None]:
         if self.config.tied == "no":
-            logits: Tensor = self.output(hidden)
-            return logits
-        return F.linear(hidden, (self.source if self.config.tied == "all" else self.target).E.weight)
+            return self.output.weight, self.output.bias
+        return (self.source if self.config.tied == "all" else self.target).E.weight, None
 
     def _embedded(self, target: Tensor, start: int = 0) -> Tensor:
         embed = self.source if self.config.tied == "all" else self.target

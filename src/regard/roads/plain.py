@@ -5,10 +5,10 @@
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from regard.core.errors import ShapeError
 from regard.core.shapes import widened
+from regard.kernels.dropout_operator import dropout
 from regard.roads.call import Call
 
 
@@ -24,5 +24,5 @@ def plain(call: Call) -> tuple[Tensor, Tensor]:
                 f"an intervention must return weights of shape {tuple(weights.shape)}; got {came}."
             )
         weights = changed.to(weights.dtype)
-    spent = F.dropout(weights, call.dropout) if call.dropout else weights
+    spent = dropout(weights, call.dropout) if call.dropout else weights
     return torch.matmul(spent, widened(call.values)), weights

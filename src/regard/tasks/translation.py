@@ -27,9 +27,8 @@ class Translation:
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, int]:
         """The sum of the smoothed losses of a batch, and the number of its target tokens."""
-        logits, wanted = read_real(model, batch.to(self.device))
-        loss = F.cross_entropy(logits, wanted, reduction="sum", label_smoothing=self.smoothing)
-        return loss, len(wanted)
+        hidden, wanted = real(model, batch.to(self.device))
+        return model.loss(hidden, wanted, self.smoothing), len(wanted)  # type: ignore[operator]
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         """Loss per token, and the share of tokens that are the likeliest one, given those before."""
@@ -42,8 +41,14 @@ class Translation:
         return {"loss": total / count, "accuracy": right / count}
 
 
+def real(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Hidden (tokens, width) and targets (tokens,) of the places that are not padding."""
+    hidden = model(batch.source, batch.source_lengths, batch.target_in)  # (b, m, width)
+    there = batch.target_out != PAD
+    return hidden[there], batch.target_out[there]
+
+
 def read_real(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
     """Logits (tokens, vocabulary) and targets (tokens,) of the places that are not padding."""
-    hidden = model(batch.source, batch.source_lengths, batch.target_in)  # (b, m, width)
-    real = batch.target_out != PAD
-    return model.read(hidden[real]), batch.target_out[real]  # type: ignore[operator]
+    hidden, wanted = real(model, batch)
+    return model.read(hidden), wanted  # type: ignore[operator]

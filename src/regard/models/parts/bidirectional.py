@@ -8,6 +8,7 @@ Bahdanau, Cho & Bengio (2015), arXiv:1409.0473, §3.2.
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_packed_sequence
 
+from regard.models.parts.dropout import Dropout
 from regard.models.parts.recurrent import packed
 
 
@@ -17,7 +18,7 @@ class Bidirectional(nn.Module):
     def __init__(self, vocabulary: int, width: int, layers: int, dropout: float):
         super().__init__()
         self.embed = nn.Embedding(vocabulary, width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         between = dropout if layers > 1 else 0.0
         self.gru = nn.GRU(width, width, layers, batch_first=True, bidirectional=True, dropout=between)
 

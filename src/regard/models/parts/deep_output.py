@@ -9,6 +9,8 @@ Goodfellow et al. (2013), "Maxout Networks", arXiv:1302.4389.
 import torch
 from torch import Tensor, nn
 
+from regard.models.parts.dropout import Dropout
+
 
 class DeepOutput(nn.Module):
     """Maxout of several vectors, of these widths together, to `width` units."""
@@ -16,7 +18,7 @@ class DeepOutput(nn.Module):
     def __init__(self, inputs: int, width: int, dropout: float):
         super().__init__()
         self.W = nn.Linear(inputs, 2 * width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, *parts: Tensor) -> Tensor:
         """(..., d) each to (..., width)."""

@@ -7,6 +7,7 @@ Vaswani et al. (2017), arXiv:1706.03762, §3.4, §3.5.
 
 from torch import Tensor, nn
 
+from regard.models.parts.dropout import Dropout
 from regard.positions import Learned, Sinusoidal
 
 
@@ -20,7 +21,7 @@ class Embedding(nn.Module):
         self.E = nn.Embedding(vocabulary, width)
         nn.init.normal_(self.E.weight, std=width**-0.5)
         self.positions = positions
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.scale = width**0.5
 
     def forward(self, tokens: Tensor, start: int = 0) -> Tensor:

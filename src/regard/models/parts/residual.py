@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
+from regard.models.parts.dropout import Dropout
 from regard.models.parts.steps import check_choice
 
 
@@ -22,7 +23,7 @@ class Residual(nn.Module):
         super().__init__()
         self.pre = check_choice("norm", norm, ("pre", "post")) == "pre"
         self.norm = nn.LayerNorm(width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """x (..., width) to (..., width)."""
