@@ -86,6 +86,16 @@ def guess(u: Any, p: Any, sample: Any, beta: float, lam: float) -> Any:
 
 
 @inlined
+def expect(high: float, below: float) -> float:
+    """A λ that is about right for a short row, by how far its scores are below their maximum on average.
+
+    It is high where all are equal, falls by what they fall at first, and goes to 0, where peaked rows are.
+    """
+    t = below / high if high > 0 else np.inf
+    return high / (1 + t + t * t / 6) if t < 3 else 0.0
+
+
+@inlined
 def solve(u: Any, p: Any, beta: float, low: float, lam: float, high: float) -> Any:
     """Write weights p of scores u, from a λ between two bounds; return the λ they are of and the step left.
 
@@ -151,13 +161,17 @@ def gentle(row: Any, weights: Any, beta: float, high: float, window: float, spac
         sparse = 5 * groups_above(tops, best, bar) < n
         if sparse:
             m = gather(row, tops, best, bar, groups, u, places)
+    total = T(0)
     if not sparse:
         for j in range(n):
             u[j] = row[j] - best
+            total += u[j]
     u = padded(u, m, -np.inf)
     p = p[: u.size]
     # For α near 1 the bound is a good guess already.
     start = guess(u, p, sample, beta, lam) if m >= 8 * sample.size and beta > 0.15 else lam
+    if n <= PARTS:
+        start = expect(high, -total / n)
     lam, step = solve(u, p, beta, lam, start, high)
     follow(u, p, beta, lam, step)
     if sparse:
