@@ -17,7 +17,8 @@ from torch import Tensor
 
 from regard.core.tokens import BOS, EOS
 from regard.decoding.hypothesis import USUAL, Decodable, Hypothesis, Limits, deciding
-from regard.decoding.sampling import never_padding
+from regard.decoding.sampling import FIRST
+from regard.kernels.likeliest_operator import likeliest
 
 
 def penalty(length: Any, alpha: float) -> Any:
@@ -91,16 +92,14 @@ class _Search:
             hidden, self.state = self.model.step(self.tokens, self.state, self.memory)
         else:
             hidden, self.state = self.coverage.watch(self.tokens, self.state, self.memory)
-        logits = never_padding(self.model.read(hidden))  # (count · k, v)
-        whole = logits.logsumexp(-1, keepdim=True)
+        logits = self.model.read(hidden)  # (count · k, v)
+        values, tokens, whole = likeliest(logits, k, FIRST)  # no row can give more to the k best
+        some = values.shape[-1]
         at_limit = (self.limit == length).repeat_interleave(k).unsqueeze(-1)
-        if bool(at_limit.any()):
-            only_end = torch.full_like(logits, -torch.inf).index_copy(
-                -1, torch.tensor([EOS], device=logits.device), logits[:, EOS : EOS + 1]
-            )
-            logits = torch.where(at_limit, only_end, logits)
-        some = min(k, logits.shape[-1])
-        values, tokens = logits.topk(some, -1)  # (count · k, some): no row can give more to the k best
+        if bool(at_limit.any()):  # there it has to end
+            end = torch.full_like(values, -torch.inf)
+            end[:, :1] = logits[:, EOS : EOS + 1]
+            values, tokens = torch.where(at_limit, end, values), tokens.masked_fill(at_limit, EOS)
         totals = self.total.unsqueeze(-1) + (values - whole).double().view(count, k, some)
         total, chosen = totals.view(count, -1).topk(k, -1)  # (count, k)
         row = chosen // some

@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.core.tokens import BOS, EOS, PAD
 from regard.decoding.hypothesis import USUAL, Decodable, Hypothesis, Limits, deciding
 
+FIRST = max(PAD, BOS) + 1  # token that may be written: neither padding nor a beginning
 Choose = Callable[[Tensor], Tensor]  # logits (b, v) to tokens (b,)
 
 
@@ -87,4 +88,4 @@ def _written(
 def never_padding(logits: Tensor) -> Tensor:
     """Logits (..., v) in at least float32, under which padding and a beginning are never written."""
     logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
-    return logits.index_fill(-1, torch.tensor([PAD, BOS], device=logits.device), -torch.inf)
+    return logits.index_fill(-1, torch.arange(FIRST, device=logits.device), -torch.inf)
