@@ -31,7 +31,7 @@ def _insert(z: Any, j: int, k: int, count: int, values: Any, places: Any) -> int
 
 @compiled
 def forward(start: int, stop: int, logits: Any, first: int, values: Any, places: Any, whole: Any) -> None:
-    """For rows start … stop of logits (rows, v), from `first` on: values and places (rows, k), whole (rows,)."""
+    """The rows start … stop of logits (rows, v), from `first` on: values, places (rows, k), whole (rows,)."""
     T = logits.dtype.type
     k, blocks = values.shape[1], -(-(logits.shape[1] - first) // BLOCK)
     tops = np.empty(blocks, logits.dtype)
