@@ -6,7 +6,7 @@ The context comes at once, by the fastest road. Scores and weights come when som
 query, keys and mask, so looking never changes the answer.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -110,6 +110,15 @@ class Attended:
                     f"{name} changed in place after the attention was computed, so its weights can no longer "
                     "be seen. Look (seen.weights) before the change, or give the attention a copy."
                 )
+
+
+def in_turn(calls: Sequence[Attended]) -> Attended:
+    """Calls of one attention with the same keys, a query or more in each, as if it had been one call."""
+    if len(calls) == 1:
+        return calls[0]
+    looked = {name: torch.cat([getattr(one, name) for one in calls], -2) for name in ("scores", "weights")}
+    call = replace(calls[0].call, query=torch.cat([one.query for one in calls], -2))
+    return replace(calls[0], context=torch.cat([one.context for one in calls], -2), call=call, looked=looked)
 
 
 def attend(

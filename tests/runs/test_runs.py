@@ -66,6 +66,21 @@ def test_regard_load_gives_text_scores_and_attention(run):
     assert [t.log_prob for t in found] == pytest.approx(again, abs=1e-3)
 
 
+@pytest.mark.parametrize("name", ["bahdanau", "luong"])
+def test_recurrent_models_show_every_step(tmp_path, name):
+    settings = {
+        **SETTINGS,
+        "model": {"name": name, "width": 16},
+        "training": {**SETTINGS["training"], "steps": 3},
+    }
+    fit(resolved(settings), tmp_path / "run")
+    (found,) = load(tmp_path / "run").translate(["a b c d"])
+    weights, m = found.attended["attention"].weights, len(found.target_pieces)
+    assert weights.shape == (1, m, len(found.source_pieces))
+    assert found.attended["attention"].scores.shape == weights.shape
+    torch.testing.assert_close(weights.sum(-1), torch.ones(1, m))
+
+
 def sentences():
     from regard.runs.sentences import Sentences
 

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
-PACKAGES = ["regard", "torch", "numba", "entmax", "torch-struct", "osqp", "condat-tv"]
+PACKAGES = ["regard", "torch", "numba", "entmax", "torch-struct", "osqp", "condat-tv", "joeynmt", "transformers"]
 
 
 def machine() -> dict[str, str | float | None]:

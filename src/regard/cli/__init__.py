@@ -1,8 +1,10 @@
 """The command `regard`, one command per file."""
 
 from regard.cli import bench_attention as bench_attention
+from regard.cli import bench_decoding as bench_decoding
 from regard.cli import bench_maps as bench_maps
 from regard.cli import bench_structured as bench_structured
+from regard.cli import bench_training as bench_training
 from regard.cli import demo as demo
 from regard.cli import evaluate as evaluate
 from regard.cli import maps as maps

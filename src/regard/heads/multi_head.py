@@ -15,11 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attended, resolve_map, resolve_score, run, zeroed
+from regard.core import watching
 from regard.core.place import Place
 from regard.core.shapes import check, check_rate
-from regard.core.watching import Attentive
+from regard.core.watching import Attentive, change_for, show
 from regard.masks import Mask, as_mask
-from regard.memories import KeyValue
+from regard.memories import Branches, KeyValue
+from regard.roads.branching import branching
+from regard.roads.call import Call
 
 
 class MultiHead(Attentive):
@@ -105,6 +108,29 @@ class MultiHead(Attentive):
             place = Place(i, j, lengths)
         dropout = self.dropout if self.training else 0.0
         return run(q, k, v, self.score, self.map, mask, sees, place, dropout, self, self._joined)
+
+    def step(self, x: Tensor, past: Branches, layer: int) -> Tensor:
+        """Self-attention of the next place of r hypotheses, x (r, 1, width): its context (r, 1, width).
+
+        `past` has grown by that place; its keys and values are written here, as those of this layer.
+        """
+        check("x", x, "r m width", m=1, width=self.width)
+        q = self._split(self.W_q(x), self.heads)  # (r, heads, 1, each)
+        k, v = (W(x).view(len(x), self.key_value_heads, -1) for W in (self.W_k, self.W_v))
+        written = past.write(layer, k, v)
+        times, dropout = self.heads // self.key_value_heads, self.dropout if self.training else 0.0
+        context = None
+        if times == 1 and not dropout and change_for(self) is None:
+            context = branching(q, *written, past.ancestors, self.score, self.map)
+        if context is not None and not watching.active:
+            return self._joined(context)
+        keys, values = (held.repeat_interleave(times, -3) for held in past.of(layer))
+        if context is None:
+            seen = run(q, keys, values, self.score, self.map, None, None, None, dropout, self, self._joined)
+            return seen.context
+        joined = self._joined(context)
+        show(self, Attended(joined, Call(q, keys, values, self.score, self.map, None, None)))
+        return joined
 
     def project(
         self, keys: Tensor, values: Tensor | None = None, *, mask: Mask | Tensor | None = None

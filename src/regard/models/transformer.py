@@ -24,7 +24,7 @@ from regard.attention import resolve_score
 from regard.core.shapes import check_rate
 from regard.heads import MultiHead
 from regard.masks import Causal, Lengths, Mask
-from regard.memories import KeyValue
+from regard.memories import Branches, KeyValue
 from regard.models.model import Model, Rows, by_hypothesis, by_sentence, check_source
 from regard.models.parts.embedding import Embedding
 from regard.models.parts.feed_forward import FeedForward
@@ -76,8 +76,10 @@ class Memory(Rows):
 class State(Rows):
     """The keys and values of the target so far, for every decoder layer."""
 
-    layers: tuple[KeyValue, ...]  # (r, heads, t, width / heads) each
-    t: int = 0  # tokens so far
+    past: Branches
+
+    def select(self, index: Tensor) -> "State":
+        return State(self.past.select(index))
 
 
 class EncoderLayer(nn.Module):
@@ -106,12 +108,14 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config.width, config.inner, config.activation)
         self.around = nn.ModuleList(Residual(config.width, config.norm, config.dropout) for _ in range(3))
 
-    def forward(self, x: Tensor, memory: Memory, source: KeyValue, target: KeyValue | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, memory: Memory, source: KeyValue, past: Branches | None = None, layer: int = 0
+    ) -> Tensor:
         """x (b, m, width) to (b, m, width); with the target so far x is the next token, (b, 1, width)."""
-        if target is None:
+        if past is None:
             x = self.around[0](x, lambda x: self.attention(x, mask=Causal()).context)
         else:
-            x = self.around[0](x, lambda x: self.attention(x, cache=target).context)
+            x = self.around[0](x, lambda x: self.attention.step(x, past, layer))
         x = self.around[1](x, partial(self._across, memory=memory, source=source))
         x = self.around[2](x, self.feed_forward)
         return x
@@ -165,13 +169,13 @@ class Transformer(Model[Memory, State]):
         return Memory(x, lengths, keys, padded)
 
     def start(self, memory: Memory) -> State:
-        return State(tuple(KeyValue() for _ in self.decoder))
+        return State(Branches.start(len(memory.lengths), memory.lengths.device))
 
     def step(self, tokens: Tensor, state: State, memory: Memory) -> tuple[Tensor, State]:
-        x, after = self._embedded(tokens.unsqueeze(-1), state.t), tuple(own.copy() for own in state.layers)
-        for layer, source, target in zip(self.decoder, memory.layers, after, strict=True):
-            x = layer(x, memory, source, target)
-        return self.decoder_norm(x).squeeze(-2), State(after, state.t + 1)
+        x, past = self._embedded(tokens.unsqueeze(-1), len(state.past)), state.past.grown()
+        for number, (layer, source) in enumerate(zip(self.decoder, memory.layers, strict=True)):
+            x = layer(x, memory, source, past, number)
+        return self.decoder_norm(x).squeeze(-2), State(past)
 
     def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
         memory, x = self.encode(source, source_lengths), self._embedded(target_in)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Attended
+from regard.attention import Attended, in_turn
 from regard.core.tokens import BOS, EOS, PAD
 from regard.data import Tokenizer
 from regard.decoding import Hypothesis, beam, greedy
@@ -108,7 +108,7 @@ class Translator:
             return {}
         with torch.no_grad(), record(self.model, paths) as seen:
             self.model(rows, lengths, written)
-        return {path: seen[path][-1] for path in paths}
+        return {path: in_turn(seen[path]) for path in paths}
 
     def _padded(self, sources: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
         device = next(self.model.parameters()).device
