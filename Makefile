@@ -44,7 +44,10 @@ bench: .venv/installed
 	$(BIN)/regard bench maps --json > .venv/maps.json
 	$(BIN)/regard bench attention --json > .venv/attention.json
 	$(BIN)/regard bench structured --json > .venv/structured.json
-	mv .venv/maps.json .venv/attention.json .venv/structured.json docs/benchmarks/
+	$(BIN)/regard bench training --json > .venv/training.json
+	$(BIN)/regard bench decoding --json > .venv/decoding.json
+	$(BIN)/regard bench serving --json > .venv/serving.json
+	mv $(addprefix .venv/,$(addsuffix .json,maps attention structured training decoding serving)) docs/benchmarks/
 	$(BIN)/python docs/generate.py
 
 docs: .venv/installed-docs
@@ -58,7 +61,7 @@ images: .venv/installed
 	cd docs/images && for name in maps_on_the_simplex swap_the_map what_structure_does; do \
 	  ../../$(BIN)/python ../../examples/plot_$$name.py || exit 1; done
 
-# For tests that look at pages; there are none yet, so nothing calls it.
+# For tests that look at pages.
 browser:
 	@if command -v chromium >/dev/null; then echo "browser: $$(command -v chromium)"; \
 	elif command -v apt-get >/dev/null; then apt-get install -y --no-install-recommends chromium \

@@ -9,14 +9,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+from regard.bench.machine import PEERS
 from regard.bench.report import details, markdown, summary
 from regard.maps import MAPS
 from regard.scores import SCORES
 
 ROOT = Path(__file__).parents[1]
 FILES = [ROOT / "README.md", ROOT / "docs" / "benchmarks.md"]
-RESULTS = ["maps", "attention", "structured"]
-PEERS = ["entmax", "torch-struct", "osqp", "condat-tv"]
+RESULTS = ["maps", "attention", "run", "structured", "training", "decoding", "serving"]
 NOTHING = "Not measured yet: `make bench` writes it."
 
 

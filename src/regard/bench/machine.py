@@ -8,7 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
-PACKAGES = ["regard", "torch", "numba", "entmax", "torch-struct", "osqp", "condat-tv", "joeynmt", "transformers"]
+PEERS = ["entmax", "torch-struct", "osqp", "condat-tv", "joeynmt", "transformers"]
+PACKAGES = ["regard", "torch", "numba", *PEERS]
 
 
 def machine() -> dict[str, str | float | None]:

@@ -1,51 +1,74 @@
-"""Heat map: who looks at what. The source goes across, the target down."""
+"""Heat map: who looks at what. The source goes across, the target down.
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+The lectures' saliency map is ramp="black_to_white": 0 is black, 1 is white, as in Bahdanau, Cho & Bengio
+(2015), arXiv:1409.0473, Figure 3.
+"""
 
-import numpy as np
-from torch import Tensor
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-from regard.core.errors import ShapeError
-from regard.views.picture import figure, shades
+from regard.views import matrix
+from regard.views.maps import Weights, facts, maps_of, picked, same_size
+from regard.views.text import labels
+from regard.views.view import MapView, paper
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+ACROSS = 4  # maps beside each other
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HeatMap(MapView):
+    """One matrix or a few, with words on both sides."""
+
+    kind: ClassVar[str] = "heat_map"
+
+    def drawn(self) -> "Figure":
+        paper(self.maps)
+        across = min(ACROSS, len(self.maps)) if len(self.source) <= 40 else 1
+        down = -(-len(self.maps) // across)
+        picture, panels = matrix.grid(down, across, self.source, self.target)
+        for k, (panel, one) in enumerate(zip(panels, self.maps, strict=False)):
+            colours = matrix.draw(panel, one, self.source, self.target, self.ramp, self.most)
+            if k % across:
+                panel.set_yticks([])
+        for panel in panels[len(self.maps) :]:
+            panel.set_visible(False)
+        matrix.bar(picture, colours)
+        return picture
+
 
 def heat_map(
-    weights: Tensor | Mapping[str, Tensor],
+    weights: Weights,
     source: Sequence[str] | None = None,
     target: Sequence[str] | None = None,
-) -> "Figure":
-    """Draw weights (m, n), or several by name, with the n source tokens across and the m target tokens down.
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+    ramp: str = "even",
+    title: str = "",
+    caption: str = "",
+) -> HeatMap:
+    """See weights (m, n), or several, with the n source tokens across and the m target tokens down.
 
-    A weight of exactly 0 is left out: the paper shows, not the palest shade.
+    A weight of exactly 0 is left out: the paper shows, not the palest shade. `layer` and `head`, counted from
+    0, pick from many. ramp="black_to_white" draws 0 black and 1 white, whatever the largest weight is.
     """
-    named = {"": weights} if isinstance(weights, Tensor) else dict(weights)
-    m, n = _size(named)
-    for name, labels, size in (("source", source, n), ("target", target, m)):
-        if labels is not None and len(labels) != size:
-            raise ShapeError(f"{name} must have {size} tokens; got {len(labels)}.")
-    picture = figure(min(1.5 + (0.35 * n + 0.2) * len(named), 16), min(1.2 + 0.35 * m, 16))
-    panels = picture.subplots(1, len(named), sharey=True, squeeze=False)[0]
-    numbers = {name: p.detach().double().cpu().numpy() for name, p in named.items()}
-    most = max(p.max(initial=0) for p in numbers.values()) or 1
-    for panel, (name, p) in zip(panels, numbers.items(), strict=True):
-        cells = panel.imshow(np.ma.masked_equal(p, 0), cmap=shades(), vmin=0, vmax=most)
-        panel.xaxis.tick_top()
-        panel.tick_params(length=0, labelsize=8)
-        panel.set_title(name, fontsize=10)
-        if source is not None:
-            panel.set_xticks(range(n), source, rotation=90, parse_math=False)
-        if target is not None:
-            panel.set_yticks(range(m), target, parse_math=False)
-    picture.colorbar(cells, ax=panels, shrink=0.7).ax.tick_params(labelsize=7)
-    return picture
+    maps = picked(maps_of(weights), layer, head)
+    m, n = same_size(maps)
+    return HeatMap(
+        source=labels("source", source, n),
+        target=labels("target", target, m),
+        maps=maps,
+        ramp=ramp,
+        title=title,
+        caption=caption or facts(weights) + _says(ramp),
+    )
 
 
-def _size(named: Mapping[str, Tensor]) -> tuple[int, int]:
-    shapes = sorted({tuple(p.shape) for p in named.values()})
-    if len(shapes) != 1 or len(shapes[0]) != 2:
-        raise ShapeError(f"weights must be (m, n), all of one shape; got {shapes}. Pick one head first.")
-    return shapes[0]
+def _says(ramp: str) -> str:
+    if ramp == "black_to_white":
+        return "Source across, target down; 0 is black, 1 is white."
+    return "Source across, target down; a weight of exactly 0 is not drawn."

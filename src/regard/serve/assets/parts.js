@@ -1,0 +1,53 @@
+// Parts of the page. Text becomes text nodes and nothing else.
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, '');
+    else if (value !== false && value !== null) element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+/** Options of a select, made anew only if they differ. */
+function choose(select, options, chosen) {
+  const wanted = options.map(([value, name]) => `${value}\n${name}`).join('\n\n');
+  if (select.dataset.options !== wanted) {
+    select.dataset.options = wanted;
+    select.replaceChildren(...options.map(([value, name]) => make('option', {value}, name)));
+  }
+  select.value = chosen;
+}
+
+/** Which of the words b are new compared with a: those outside a longest common subsequence. */
+function changed(a, b) {
+  if (a.length * b.length > 1e6) return b.map((word, i) => word !== a[i]);
+  const longest = Array.from({length: a.length + 1}, () => new Uint16Array(b.length + 1));
+  for (let i = a.length - 1; i >= 0; i--)
+    for (let j = b.length - 1; j >= 0; j--)
+      longest[i][j] = a[i] === b[j] ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
+  const found = b.map(() => true);
+  for (let i = 0, j = 0; i < a.length && j < b.length;) {
+    if (a[i] === b[j]) { found[j] = false; i++; j++; }
+    else if (longest[i + 1][j] >= longest[i][j + 1]) i++;
+    else j++;
+  }
+  return found;
+}
+
+/** The words of an answer, those that are new marked. */
+function spoken(words, marks) {
+  const line = make('p', {class: 'spoken', dir: 'auto'});
+  words.forEach((word, i) => line.append(i ? ' ' : '', marks[i] ? make('mark', {}, make('bdi', {}, word)) : make('bdi', {}, word)));
+  if (!words.length) line.append(make('i', {}, 'nothing'));
+  return line;
+}
+
+function differs(first, other) {
+  const gained = changed(first, other).filter(Boolean).length;
+  const lost = changed(other, first).filter(Boolean).length;
+  if (!gained && !lost) return 'the same answer';
+  return [gained && `${gained} new`, lost && `${lost} gone`].filter(Boolean).join(', ');
+}

@@ -1,0 +1,158 @@
+"""The guard before the application: who may ask, how much, and what every answer carries.
+
+Names   A page of another site can make its own name point here (DNS rebinding) and would then count as ours:
+        a request whose Host is not one of our names is refused.
+Token   Where more than this machine can reach us, every request must bring the token: as a bearer, as the
+        cookie that the page gets, or once as ?token=…, which turns into the cookie.
+Size    The body is bounded, and so is the time it may take to arrive.
+Policy  Nothing runs on the page but its own script, whatever a sentence says.
+"""
+
+import asyncio
+import hmac
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from regard.serve.bounds import Bounds
+
+COOKIE = "regard"
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+    ),
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+def problem(status: int, error: str, **headers: str) -> Response:
+    """An answer that says in a sentence why there is none."""
+    body = json.dumps({"error": error})  # ASCII, so that any text can be quoted
+    return Response(body, status, {k.replace("_", "-"): v for k, v in headers.items()}, "application/json")
+
+
+@dataclass(frozen=True)
+class Guard:
+    """An ASGI application around another."""
+
+    app: ASGIApp
+    bounds: Bounds
+    names: Collection[str] | None  # of this host; None: any, which needs a token
+    token: str | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+
+        async def sealed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        headers = Headers(scope=scope)
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            await refusal(scope, receive, sealed)
+            return
+        try:
+            body = await asyncio.wait_for(self._body(headers, receive), self.bounds.seconds)
+        except TooLarge:
+            await problem(413, f"a request may have {self.bounds.bytes:,} bytes.", Connection="close")(
+                scope, receive, sealed
+            )
+        except TimeoutError:
+            await problem(408, "the request did not arrive in time.", Connection="close")(
+                scope, receive, sealed
+            )
+        else:
+            await self.app(scope, _again(body, receive), sealed)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        name = host_name(headers.get("host", ""))
+        if self.names is not None and name not in self.names:
+            return problem(421, f"this is not {name[:100]!r}; ask for {' or '.join(sorted(self.names))}.")
+        if headers.get("sec-fetch-site") == "cross-site" and scope["path"].startswith("/api/"):
+            return problem(403, "pages of other sites may not ask.")
+        if self.token is None:
+            return None
+        if _is(self.token, dict(_query(scope)).get("token")) and scope["path"] == "/":
+            # What stands behind # stays with the browser, and comes along.
+            cookie = f"{COOKIE}={self.token}; Path=/; HttpOnly; SameSite=Strict"
+            return Response(status_code=303, headers={"Location": "/", "Set-Cookie": cookie})
+        bearer = headers.get("authorization", "").removeprefix("Bearer ")
+        if _is(self.token, bearer) or _is(self.token, _cookie(headers)):
+            return None
+        return problem(
+            401,
+            "a token is needed: open the address that regard serve printed, or send Authorization: Bearer.",
+            WWW_Authenticate="Bearer",
+        )
+
+    async def _body(self, headers: Headers, receive: Receive) -> list[Message]:
+        length, found = headers.get("content-length", "0"), []
+        if not length.isdecimal() or int(length[:20]) > self.bounds.bytes:
+            raise TooLarge
+        size, more = 0, True
+        while more:
+            message = await receive()
+            found.append(message)
+            size += len(message.get("body", b""))
+            if size > self.bounds.bytes:
+                raise TooLarge
+            more = message.get("more_body", False)
+        return found
+
+
+class TooLarge(Exception):
+    """A body of too many bytes."""
+
+
+def host_name(host: str) -> str:
+    """The name in a Host header, without port, brackets and case."""
+    name, _, port = host.rpartition(":")
+    return (name if port.isdecimal() else host).strip("[]").rstrip(".").lower()
+
+
+def _again(messages: list[Message], receive: Receive) -> Receive:
+    waiting = iter(messages)
+
+    async def next_one() -> Message:
+        for message in waiting:
+            return message
+        return await receive()
+
+    return next_one
+
+
+def _query(scope: Scope) -> list[tuple[str, str]]:
+    return parse_qsl(scope.get("query_string", b"").decode("latin-1"))
+
+
+def _is(token: str, given: Any) -> bool:
+    return isinstance(given, str) and hmac.compare_digest(token.encode(), given.encode("utf-8", "replace"))
+
+
+def _cookie(headers: Headers) -> str | None:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return None if found is None else found.value

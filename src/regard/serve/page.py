@@ -1,0 +1,62 @@
+"""The page: its files as they are served, and all of it in one file as it is saved."""
+
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+from regard.views import assets
+
+SCRIPTS = ["address", "parts", "panel", "page"]  # one after the other
+HEAD, DATA = "<!-- head -->", "<!-- data -->"
+LIVE = """<link rel="icon" href="/assets/icon.svg">
+<link rel="stylesheet" href="/assets/draw.css">
+<link rel="stylesheet" href="/assets/page.css">
+<script src="/assets/draw.js" defer></script>
+<script src="/assets/page.js" defer></script>"""
+
+
+def served() -> dict[str, tuple[str, str]]:
+    """What is served by its path: the kind of each file, and its text."""
+    return {
+        "/": ("text/html", _read("page.html").replace(HEAD, LIVE).replace(DATA, "")),
+        "/assets/draw.js": ("text/javascript", assets.script()),
+        "/assets/draw.css": ("text/css", assets.style()),
+        "/assets/page.js": ("text/javascript", script()),
+        "/assets/page.css": ("text/css", _read("page.css")),
+        "/assets/icon.svg": ("image/svg+xml", _read("icon.svg")),
+    }
+
+
+@cache
+def script() -> str:
+    """The script of the page: its parts, joined."""
+    parts = "\n".join(_read(f"{name}.js") for name in SCRIPTS)
+    return f"'use strict';\n(() => {{\n{parts}\n}})();\n"
+
+
+def saved(data: dict[str, Any]) -> str:
+    """The page in one file, with what it shows inside: it asks nobody for anything, and works from a disk."""
+    styles, scripts = assets.style() + _read("page.css"), assets.script() + script()
+    policy = (
+        f"default-src 'none'; script-src {_hash(scripts)}; style-src {_hash(styles)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{styles}</style>'
+    shown = (
+        f'<script type="application/json" id="saved">{assets.embed(data)}</script>\n'
+        f"<script>{scripts}</script>"
+    )
+    before, after = _read("page.html").split(HEAD)
+    middle, end = after.split(DATA)
+    return before + head + middle + shown + end
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def _read(name: str) -> str:
+    return (files("regard.serve") / "assets" / name).read_text(encoding="utf-8")

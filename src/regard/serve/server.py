@@ -1,0 +1,113 @@
+"""The server: sockets, names and tokens around the application."""
+
+import asyncio
+import os
+import re
+import secrets
+import socket
+from collections.abc import Callable, Mapping
+from ipaddress import ip_address
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from regard.core.errors import SettingsError
+from regard.serve.app import make_app
+from regard.serve.bounds import Bounds
+from regard.serve.guard import Guard
+from regard.serve.run import Run
+
+TOKEN = re.compile(r"[A-Za-z0-9_-]{16,}")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class Timed(H11Protocol):
+    """HTTP that gives the head of a request as long as an idle connection, then hangs up."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._head: asyncio.TimerHandle | None = self.loop.call_later(
+            self.timeout_keep_alive, transport.close
+        )
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._unset()
+        elif self._head is None:  # it has begun, and is not whole yet
+            self._head = self.loop.call_later(self.timeout_keep_alive, self.transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._unset()
+        super().connection_lost(exc)
+
+    def _unset(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server at this host."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def token_for(host: str) -> str | None:
+    """What requests to this host must bring: nothing on loopback, else REGARD_TOKEN or one that is drawn."""
+    if is_loopback(host):
+        return None
+    token = os.environ.get("REGARD_TOKEN") or secrets.token_urlsafe(24)
+    if not TOKEN.fullmatch(token):
+        raise SettingsError("REGARD_TOKEN must be 16 letters, digits, - or _, or more; it is not.")
+    return token
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at this address; port 0 is any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    found.bind((host, port))
+    found.listen(128)  # whoever comes before the server is ready waits
+    return found
+
+
+def serve(
+    runs: Mapping[str, Run],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    bounds: Bounds = Bounds(),  # noqa: B008  (frozen)
+    say: Callable[[str], None] = print,
+) -> None:
+    """Serve until interrupted; where others can reach it, to those who bring the token (`token_for`)."""
+    near = is_loopback(host)
+    token = token_for(host)
+    there = listen(host, port)
+    name = f"[{host}]" if ":" in host else host
+    say(f"http://{name}:{there.getsockname()[1]}/" + ("" if token is None else f"?token={token}"))
+    make_server(runs, bounds, {host, *LOOPBACK} if near else None, token).run(sockets=[there])
+
+
+def make_server(
+    runs: Mapping[str, Run], bounds: Bounds, names: set[str] | None, token: str | None = None
+) -> uvicorn.Server:
+    """The server without its socket."""
+    config = uvicorn.Config(
+        Guard(make_app(runs, bounds), bounds, names, token),
+        http=Timed,
+        ws="none",
+        loop="asyncio",
+        log_level="warning",
+        access_log=False,  # no sentence of a user is written anywhere
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=bounds.connections,
+        timeout_keep_alive=10,
+        timeout_graceful_shutdown=2,
+    )
+    return uvicorn.Server(config)

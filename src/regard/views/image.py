@@ -1,0 +1,116 @@
+"""Image: where on a picture each word looked, on the grid of cells the model saw.
+
+Xu et al. (2015), "Show, Attend and Tell", arXiv:1502.03044, draw the same for captions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from regard.core.errors import ShapeError
+from regard.views.maps import Matrix, Weights, facts, maps_of, picked, same_size
+from regard.views.picture import figure, font, shades
+from regard.views.png import data_url
+from regard.views.text import cropped, labels
+from regard.views.view import MOST, MapView
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Image(MapView):
+    """A picture (h, w, 3) under the cells of a grid."""
+
+    kind: ClassVar[str] = "image"
+    picture: Any  # (h, w, 3), bytes
+    grid: tuple[int, int]
+
+    def content(self) -> dict[str, Any]:
+        return {**super().content(), "picture": data_url(self.picture), "grid": list(self.grid)}
+
+    def drawn(self) -> "Figure":
+        count = len(self.maps) * len(self.target)
+        if count > MOST:
+            raise ValueError(
+                f"a picture holds at most {MOST} words of one map; got {count}. Save a page: .html."
+            )
+        across = min(4, count + 1)
+        down = -(-(count + 1) // across)
+        high, wide = self.picture.shape[:2]
+        picture = figure(2.1 * across, down * (2.1 * min(high / wide, 3) + 0.3))
+        panels = picture.subplots(down, across, squeeze=False).flat
+        for panel in picture.axes:
+            panel.axis("off")
+        next(panels).imshow(self.picture)
+        grey = np.repeat(self.picture.mean(-1, keepdims=True), 3, -1) / 255
+        for one in self.maps:
+            for word, row in zip(self.target, one.weights, strict=True):
+                panel = next(panels)
+                panel.imshow(grey, extent=(0, wide, high, 0))
+                cells = np.ma.masked_equal(row.reshape(self.grid), 0)
+                how = {
+                    "cmap": shades(),
+                    "vmin": 0,
+                    "vmax": self.most,
+                    "alpha": 0.65,
+                    "interpolation": "nearest",
+                }
+                panel.imshow(cells, extent=(0, wide, high, 0), aspect="equal", **how)
+                said = ", ".join(filter(None, (word, one.name)))
+                panel.set_title(cropped(said, 26), fontsize=9, parse_math=False, **font())
+        return picture
+
+
+def image(
+    weights: Weights,
+    picture: Tensor | Matrix,
+    target: Sequence[str] | None = None,
+    *,
+    grid: tuple[int, int] | None = None,
+    layer: int | None = None,
+    head: int | None = None,
+    title: str = "",
+    caption: str = "",
+) -> Image:
+    """See weights (m, rows · columns) on a picture (h, w, 3) or (3, h, w), for each of the m target tokens.
+
+    The picture holds bytes, or numbers between 0 and 1. `grid` is (rows, columns); without it, it is square.
+    """
+    maps = picked(maps_of(weights), layer, head)
+    m, n = same_size(maps)
+    rows, columns = grid or (round(n**0.5),) * 2
+    if rows * columns != n:
+        raise ShapeError(f"grid must be (rows, columns) with rows · columns = {n}; got ({rows}, {columns}).")
+    cells = [f"row {i + 1}, column {j + 1}" for i in range(rows) for j in range(columns)]
+    return Image(
+        source=tuple(cells),
+        target=labels("target", target, m),
+        maps=maps,
+        picture=_bytes(picture),
+        grid=(rows, columns),
+        title=title,
+        caption=caption
+        or f"{facts(weights)}Cells the model saw, {rows} × {columns}; one of weight exactly 0 is left as it "
+        "is.",
+    )
+
+
+def _bytes(picture: Tensor | Matrix) -> Any:
+    array = picture.detach().cpu().numpy() if isinstance(picture, Tensor) else np.asarray(picture)
+    if array.ndim == 2:
+        array = np.repeat(array[..., None], 3, -1)
+    if array.ndim == 3 and array.shape[-1] != 3 and len(array) == 3:
+        array = array.transpose(1, 2, 0)
+    if array.ndim != 3 or array.shape[-1] != 3 or not array.size:
+        raise ShapeError(f"picture must be (h, w, 3), (3, h, w) or (h, w); got {tuple(array.shape)}.")
+    if array.dtype == np.uint8:
+        return np.ascontiguousarray(array)
+    if not (np.isfinite(array).all() and array.min() >= 0 and array.max() <= 1):
+        raise ValueError(
+            "picture must hold bytes, or numbers between 0 and 1; undo the model's normalisation."
+        )
+    return np.ascontiguousarray((array * 255).round().astype(np.uint8))

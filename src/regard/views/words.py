@@ -1,0 +1,64 @@
+"""Words: a text whose words stand out by their weight."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from regard.views.maps import Weights, facts, maps_of, picked, same_size
+from regard.views.passage import passages
+from regard.views.text import cropped, labels
+from regard.views.view import MapView, paper
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Words(MapView):
+    """The source as text, once for each row of each map."""
+
+    kind: ClassVar[str] = "words"
+
+    def drawn(self) -> "Figure":
+        paper(self.maps, rows=40)
+        many = len(self.maps) > 1
+        rows, headings = [], []
+        for one in self.maps:
+            for word, row in zip(self.target, one.weights, strict=True):
+                rows.append(row)
+                said = [one.name if many else "", word if len(self.target) > 1 else ""]
+                headings.append(cropped(", ".join(filter(None, said)), 22))
+        return passages(self.source, np.stack(rows), headings, self.most)
+
+
+def words(
+    weights: Weights,
+    source: Sequence[str] | None = None,
+    target: Sequence[str] | None = None,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+    title: str = "",
+    caption: str = "",
+) -> Words:
+    """See weights (n,) or (m, n), or several, on the n source tokens themselves, written as a text.
+
+    The bar below a word is as long as its weight; a weight of exactly 0 has neither colour nor bar. With m
+    target tokens there is a text for each.
+    """
+    if isinstance(weights, Tensor) and weights.dim() == 1:
+        weights = weights.unsqueeze(0)
+    maps = picked(maps_of(weights), layer, head)
+    m, n = same_size(maps)
+    return Words(
+        source=labels("source", source, n),
+        target=labels("target", target, m),
+        maps=maps,
+        title=title,
+        caption=caption
+        or f"{facts(weights)}The darker a word and the longer its bar, the more weight; one of exactly 0 "
+        "has neither.",
+    )

@@ -1,0 +1,127 @@
+"""A real browser, a server of tiny runs, and a page that is watched.
+
+Where there is no Chromium these tests are skipped with a warning; with REGARD_BROWSER=1 they fail.
+"""
+
+import os
+import shutil
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from serve.tiny import opened, serving
+
+NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium."""
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        found, missing = None, "playwright is not installed"
+    else:
+        missing = f"none of {', '.join(NAMES)} is installed; `make browser` does it"
+    if found is None:
+        if os.environ.get("REGARD_BROWSER") == "1":
+            pytest.fail(f"REGARD_BROWSER=1 and no browser: {missing}")
+        warnings.warn(f"TESTS IN A BROWSER ARE SKIPPED: {missing}", stacklevel=1)
+        pytest.skip(f"no browser: {missing}")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory):
+    """Two runs by name: with heads, and sparse."""
+    return opened(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="session")
+def client(runs):
+    """A client of a server of these runs."""
+    with serving(runs) as found:
+        yield found
+
+
+@dataclass
+class Watched:
+    """A page of the browser, and all that went wrong on it or left the machine."""
+
+    page: object
+    address: str
+    wrong: list = field(default_factory=list)
+    elsewhere: list = field(default_factory=list)
+
+    def watch(self):
+        """Listen to everything."""
+        page = self.page
+        page.set_default_timeout(20_000)
+        page.on("console", lambda m: self.wrong.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda request: self._asked(request.url))
+        return self
+
+    def _asked(self, url):
+        parts = urlsplit(url)
+        if (
+            parts.scheme in ("http", "https", "ws", "wss")
+            and f"{parts.scheme}://{parts.netloc}/" != self.address
+        ):
+            self.elsewhere.append(url)
+
+    def open(self, state=""):
+        """Open the page in a state, and wait for its answers."""
+        self.page.goto(f"{self.address}#{state}")
+        return self.settled()
+
+    def type(self, text):
+        """Type a sentence, and wait for its answer."""
+        self.page.fill("#text", text)
+        self.page.press("#text", "Enter")
+        return self.settled()
+
+    def settled(self):
+        """Wait until nothing is being asked."""
+        self.page.wait_for_timeout(50)
+        from playwright.sync_api import expect
+
+        expect(self.page.locator(".panel").first).to_be_visible(timeout=20_000)
+        expect(self.page.locator("[aria-busy]")).to_have_count(0, timeout=20_000)
+        return self.page
+
+    def answers(self, panel=0):
+        """The answers of a panel by name."""
+        cards = self.page.locator(".panel").nth(panel).locator(".card").all()
+        return {c.locator("h3").inner_text(): c.locator(".spoken").inner_text() for c in cards}
+
+    def columns(self, panel=0):
+        """The source words along its map."""
+        return self.page.locator(".panel").nth(panel).locator(".regard-top .regard-word").all_inner_texts()
+
+
+@pytest.fixture
+def watched(browser, client):
+    """A page; nothing may go wrong on it, and nothing may be asked of another host."""
+    context = browser.new_context(viewport={"width": 1100, "height": 900}, accept_downloads=True)
+    found = Watched(context.new_page(), f"http://127.0.0.1:{client.port}/").watch()
+    yield found
+    context.close()
+    assert found.wrong == []
+    assert found.elsewhere == []
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """Where screenshots go: into REGARD_SCREENSHOTS, if that is set."""
+    folder = Path(os.environ.get("REGARD_SCREENSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,57 @@
+"""The benchmark of serving, with few clients for a moment: it measures what it says, and finds no error."""
+
+import asyncio
+import json
+import socket
+from threading import Thread
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.bench import serving as subject
+from regard.bench.timing import Effort
+from regard.cli import app
+
+
+@pytest.fixture(scope="module")
+def results():
+    return [case.measure(Effort()).json() for case in subject.cases(clients=8, seconds=1.5)]
+
+
+def test_answers_waiting_and_memory_are_measured(results):
+    answers, waiting, memory = results
+    assert "answers per second" in answers["what"] and answers["seconds"] > 0
+    assert waiting["seconds"] >= answers["seconds"]  # eight wait for each other
+    assert memory["limit"] == 1.1 and memory["held"], memory
+    json.dumps(results)
+
+
+def test_percentiles():
+    load = subject.Load(1, 10.0, [float(i) for i in range(101)][::-1])
+    assert load.p95 == 95 and load.per_answer == pytest.approx(10 / 101)
+
+
+def test_an_answer_that_is_neither_is_an_error():
+    with socket.create_server(("127.0.0.1", 0)) as there:
+
+        def answer():
+            while True:
+                try:
+                    one, _ = there.accept()
+                except OSError:
+                    return
+                one.recv(10_000)
+                one.sendall(b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\nno")
+                one.close()
+
+        Thread(target=answer, daemon=True).start()
+        load = subject.Load(1, 1.0, [])
+        asked = subject.client(there.getsockname()[1], load, ["a"], subject.monotonic() + 0.2)
+        asyncio.run(asked)
+        there.shutdown(socket.SHUT_RDWR)
+    assert load.errors[0] == 500 and not load.waits
+
+
+def test_the_command_is_there():
+    done = CliRunner().invoke(app, ["bench", "serving", "--help"], prog_name="regard")
+    assert done.exit_code == 0 and "--clients" in done.output
