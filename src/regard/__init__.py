@@ -25,15 +25,20 @@ from regard.scores import SCORES as SCORES
 from regard.swap import swap as swap
 
 if TYPE_CHECKING:
+    from regard import views as views
     from regard.runs import load as load
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """`load`, which brings in models and data, when it is first asked for."""
+    """`load`, which brings in models and data, and `views`, when they are first asked for."""
     if name == "load":
         from regard.runs import load
 
         return load
+    if name == "views":
+        from importlib import import_module
+
+        return import_module("regard.views")
     raise AttributeError(f"module 'regard' has no attribute {name!r}")
