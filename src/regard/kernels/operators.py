@@ -64,15 +64,18 @@ def refuse_nested_forward_mode() -> None:
         )
 
 
-def _run(kernel: Callable[..., Any], settings: tuple[float, ...], *tensors: Tensor) -> Tensor:
-    """Call kernel(start, stop, *tensors, answer, *settings) on plain tensors seen as (rows, n)."""
+LEAST = {"forward": 1 << 15, "backward": 1 << 18}  # scores that are worth waking a thread for
+
+
+def _run(way: str, kernels: str, settings: tuple[float, ...], *tensors: Tensor) -> Tensor:
+    """Call the kernel forward or backward on plain tensors seen as (rows, n)."""
     rows = [(t.detach() if t.requires_grad else t).contiguous() for t in tensors]
     answer = torch.empty_like(rows[0])
     size = answer.numel()
     if size:
         n = answer.shape[-1]
         arrays = [t.numpy().reshape(-1, n) for t in (*rows, answer)]
-        over_rows(kernel, size // n, size, *arrays, *settings)
+        over_rows(getattr(_kernels(kernels), way), size // n, size, *arrays, *settings, least=LEAST[way])
     return answer
 
 
@@ -88,10 +91,10 @@ def row_operator(
     """Make the function from scores (..., n) and settings to weights (..., n)."""
 
     def forward_by_kernel(scores: Tensor, *settings: float) -> Tensor:
-        return _run(_kernels(kernels).forward, settings, scores)
+        return _run("forward", kernels, settings, scores)
 
     def backward_by_kernel(weights: Tensor, gradient: Tensor, *settings: float) -> Tensor:
-        return _run(_kernels(kernels).backward, settings, weights, gradient)
+        return _run("backward", kernels, settings, weights, gradient)
 
     def batched(info: Any, in_dims: tuple[int, ...], scores: Tensor, *settings: float) -> tuple[Tensor, int]:
         return apply(scores.movedim(in_dims[0], 0), *settings), 0  # the keys stay last
