@@ -21,8 +21,8 @@ SETTINGS: dict[str, Any] = {
     "data": {"corpus": "phrases-de", "pairs": 150_000, "held_out": 500, "vocabulary": 800, "longest": 64},
     "model": {"name": "transformer", "width": 128, "inner": 256, "heads": 4, "layers": 2, "dropout": 0.0},
     "training": {
-        "steps": 1200,
-        "tokens": 2048,
+        "steps": 1450,
+        "tokens": 1280,
         "rate": 0.003,
         "schedule": "cosine",
         "warmup": 100,
