@@ -56,10 +56,10 @@ docs: .venv/installed-docs
 
 tables: .venv/installed
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/walk.py
 
 images: .venv/installed
-	cd docs/images && for name in maps_on_the_simplex swap_the_map what_structure_does; do \
-	  ../../$(BIN)/python ../../examples/plot_$$name.py || exit 1; done
+	$(BIN)/python docs/gallery.py
 
 # For tests that look at pages.
 browser:
