@@ -47,7 +47,8 @@ bench: .venv/installed
 	$(BIN)/regard bench training --json > .venv/training.json
 	$(BIN)/regard bench decoding --json > .venv/decoding.json
 	$(BIN)/regard bench serving --json > .venv/serving.json
-	mv $(addprefix .venv/,$(addsuffix .json,maps attention structured training decoding serving)) docs/benchmarks/
+	$(BIN)/regard bench drawing --json > .venv/drawing.json
+	mv $(addprefix .venv/,$(addsuffix .json,maps attention structured training decoding serving drawing)) docs/benchmarks/
 	$(BIN)/python docs/generate.py
 
 docs: .venv/installed-docs

@@ -1,8 +1,15 @@
 """One thread per test process: several processes share the cores, and tests that are about threads say so."""
 
+import os
+import shutil
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from hypothesis import settings
+
+NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
 
 settings.register_profile("regard", deadline=None, derandomize=True)
 settings.load_profile("regard")
@@ -14,3 +21,34 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, one for all tests of a process: Playwright keeps an event loop running in this thread.
+
+    Where there is none these tests are skipped with a warning; with REGARD_BROWSER=1 they fail.
+    """
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        found, missing = None, "playwright is not installed"
+    else:
+        missing = f"none of {', '.join(NAMES)} is installed; `make browser` does it"
+    if found is None:
+        if os.environ.get("REGARD_BROWSER") == "1":
+            pytest.fail(f"REGARD_BROWSER=1 and no browser: {missing}")
+        warnings.warn(f"TESTS IN A BROWSER ARE SKIPPED: {missing}", stacklevel=1)
+        pytest.skip(f"no browser: {missing}")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="session")
+def apart():
+    """Call something in a thread of its own, where no event loop runs."""
+    with ThreadPoolExecutor(1) as pool:
+        yield lambda function, *arguments: pool.submit(function, *arguments).result()

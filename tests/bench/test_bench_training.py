@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.bench import decoding, training
+from regard.bench import decoding, drawing, training
 from regard.bench.attention_of_run import of_run
 from regard.bench.timing import Effort
 from regard.bench.training_peers import Trainer, ours, plain
@@ -70,3 +70,10 @@ def test_attention_on_the_scores_of_a_run(tmp_path):
         "decoder.cross",
     }
     assert all(1 <= row.support <= row.n and row.ratio > 0 and row.held is None for row in rows)
+
+
+def test_drawing_is_measured_in_a_browser(apart):
+    if drawing.missing():
+        pytest.skip(f"TESTS IN A BROWSER ARE SKIPPED: {'; '.join(drawing.missing())}")
+    (row,) = (apart(case.measure, ONCE) for case in drawing.cases([20]))
+    assert 0 < row.seconds < 60 and row.n == 20 and row.held is None

@@ -1,11 +1,6 @@
-"""A real browser, a server of tiny runs, and a page that is watched.
-
-Where there is no Chromium these tests are skipped with a warning; with REGARD_BROWSER=1 they fail.
-"""
+"""A server of tiny runs, and a page that is watched."""
 
 import os
-import shutil
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,29 +8,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from serve.tiny import opened, serving
-
-NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Chromium."""
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        found, missing = None, "playwright is not installed"
-    else:
-        missing = f"none of {', '.join(NAMES)} is installed; `make browser` does it"
-    if found is None:
-        if os.environ.get("REGARD_BROWSER") == "1":
-            pytest.fail(f"REGARD_BROWSER=1 and no browser: {missing}")
-        warnings.warn(f"TESTS IN A BROWSER ARE SKIPPED: {missing}", stacklevel=1)
-        pytest.skip(f"no browser: {missing}")
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,7 @@ def colours(file):
 def table(page):
     """The numbers of the map, from its text alternative."""
     page.locator(".map details summary").first.click()
+    page.locator(".map details table tbody tr").first.wait_for()  # made after the click
     rows = page.locator(".map details table tbody tr").all()
     return [[float(cell) for cell in row.locator("td").all_inner_texts()] for row in rows]
 
@@ -122,6 +123,7 @@ def test_layers_and_heads_are_switched_without_asking_again(watched, runs):
 def test_all_heads_are_seen_at_once_and_one_is_chosen(watched, pictures):
     page = watched.open(f"text={TEXT}")
     page.click(".every summary")
+    page.locator(".every canvas.regard-thumb").first.wait_for()
     assert page.locator(".every canvas.regard-thumb").count() == 4
     page.screenshot(path=pictures / "all-heads.png", full_page=True)
     page.click(".every button[aria-label='enlarge layer 1, head 2']")

@@ -14,8 +14,8 @@ from regard.cli import app
 
 
 @pytest.fixture(scope="module")
-def results():
-    return [case.measure(Effort()).json() for case in subject.cases(clients=8, seconds=1.5)]
+def results(apart):
+    return [apart(case.measure, Effort()).json() for case in subject.cases(clients=8, seconds=1.5)]
 
 
 def test_answers_waiting_and_memory_are_measured(results):
@@ -31,7 +31,7 @@ def test_percentiles():
     assert load.p95 == 95 and load.per_answer == pytest.approx(10 / 101)
 
 
-def test_an_answer_that_is_neither_is_an_error():
+def test_an_answer_that_is_neither_is_an_error(apart):
     with socket.create_server(("127.0.0.1", 0)) as there:
 
         def answer():
@@ -47,7 +47,7 @@ def test_an_answer_that_is_neither_is_an_error():
         Thread(target=answer, daemon=True).start()
         load = subject.Load(1, 1.0, [])
         asked = subject.client(there.getsockname()[1], load, ["a"], subject.monotonic() + 0.2)
-        asyncio.run(asked)
+        apart(asyncio.run, asked)
         there.shutdown(socket.SHUT_RDWR)
     assert load.errors[0] == 500 and not load.waits
 

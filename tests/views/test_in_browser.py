@@ -57,7 +57,7 @@ def test_it_is_drawn_in_both_schemes_fits_a_phone_and_has_its_numbers_as_a_table
     )  # what is wide scrolls by itself
     assert page.locator("table").count() == 0  # made when it is asked for
     page.locator("summary").click()
-    assert page.locator("table").first.is_visible()
+    page.locator("table").first.wait_for()  # visible, made after the click
     assert page.locator("table td:not(:empty)").count() > 0
 
 

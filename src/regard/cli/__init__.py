@@ -2,6 +2,7 @@
 
 from regard.cli import bench_attention as bench_attention
 from regard.cli import bench_decoding as bench_decoding
+from regard.cli import bench_drawing as bench_drawing
 from regard.cli import bench_maps as bench_maps
 from regard.cli import bench_serving as bench_serving
 from regard.cli import bench_structured as bench_structured
