@@ -17,7 +17,10 @@ Beam = Annotated[int | None, Option(help="Width of the beam; 1 is greedy.")]
 Alpha = Annotated[float | None, Option(help="Length penalty.")]
 Coverage = Annotated[float | None, Option(help="Penalty for source words nobody looked at.")]
 Best = Annotated[int, Option(metavar="N", help="The N best of each, as JSON lines.")]
-AsJson = Annotated[bool, Option("--json", help="One JSON object per line: text, score, log_prob, pieces.")]
+AsJson = Annotated[
+    bool, Option("--json", help="One JSON object per line: text, score, log_prob, pieces, copied.")
+]
+Copied = Annotated[bool, Option("--copied", help="Put [[ ]] around words the model copied from the source.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 LINES = 2000  # read, translated and written at once
 
@@ -30,6 +33,7 @@ def translate(
     coverage: Coverage = None,
     best: Best = 1,
     as_json: AsJson = False,
+    copied: Copied = False,
     device: Device = "auto",
 ) -> None:
     """Translate standard input to standard output with the run in DIR: one line for each line, in order.
@@ -46,11 +50,13 @@ def translate(
         if best < 1:
             raise SettingsError(f"--best must be at least 1; got {best}.")
         system = load(run, chosen(device))
+        if copied and not system.copies:
+            raise SettingsError(f"--copied: the model in {run} cannot copy. Train one with --copy gate.")
         for block in blocks():
             found = system.translations(block, best=best, beam=beam, alpha=alpha, coverage=coverage)
             for translations in found:
                 for translation in translations:
-                    line = translation.text
+                    line = translation.marked if copied else translation.text
                     if as_json or best > 1:
                         line = json.dumps(
                             {
@@ -59,6 +65,7 @@ def translate(
                                 "log_prob": translation.log_prob,
                                 "source_pieces": translation.source_pieces,
                                 "target_pieces": translation.target_pieces,
+                                **({"copied": translation.copied} if system.copies else {}),
                             },
                             ensure_ascii=False,
                         )

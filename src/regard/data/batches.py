@@ -10,7 +10,7 @@ A large corpus is shuffled first and planned pool by pool, so that an epoch begi
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ LEAST = 0.4  # neither part of a cut is smaller than this share of a batch
 FULL = 0.03  # what a batch that is not full costs, as padding
 
 Indices = NDArray[np.int64]
+Side = tuple[Tensor, Tensor]  # tokens (b, n) and lengths (b,)
 MARKS = np.array([0, 1])  # a target has BOS or EOS too
 
 
@@ -46,6 +47,22 @@ class Batch:
     def tokens(self) -> int:
         """How many target tokens there are, EOS included and padding not."""
         return int(self.target_lengths.sum())
+
+    @classmethod
+    def of(cls, source: Side, target: Side, indices: Tensor) -> "Batch":
+        """Sources and targets, each (b, n) with lengths (b,), as what a model reads and is to write."""
+        (tokens, lengths), (words, counts) = source, target
+        target_out = torch.nn.functional.pad(words, (0, 1), value=PAD)
+        target_out[torch.arange(len(words)), counts] = EOS
+        target_in = torch.nn.functional.pad(words, (1, 0), value=BOS)
+        return cls(tokens, lengths, target_in, target_out, counts + 1, indices)
+
+    def reversed(self) -> "Batch":
+        """From target to source; a pair of which nothing is to be written has nothing in either direction."""
+        words = self.target_in[:, 1:], self.target_lengths - 1
+        batch = Batch.of(words, (self.source, self.source_lengths), self.indices)
+        idle = (self.target_out == PAD).all(-1, keepdim=True)
+        return replace(batch, target_out=batch.target_out.masked_fill(idle, PAD))
 
     def to(self, device: str | torch.device) -> "Batch":
         """The same batch on a device."""
@@ -103,13 +120,7 @@ class Batches:
             padded = np.full(real.shape, PAD, dtype=np.int64)
             padded[real] = ids[(starts[:, None] + np.arange(real.shape[1]))[real]]
             sides.append((torch.from_numpy(padded), torch.from_numpy(lengths)))
-        (source, source_lengths), (target, target_lengths) = sides
-        target_in = torch.nn.functional.pad(target, (1, 0), value=BOS)
-        target_out = torch.nn.functional.pad(target, (0, 1), value=PAD)
-        target_out[torch.arange(len(indices)), target_lengths] = EOS
-        return Batch(
-            source, source_lengths, target_in, target_out, target_lengths + 1, torch.from_numpy(indices)
-        )
+        return Batch.of(sides[0], sides[1], torch.from_numpy(indices))
 
 
 def cut(lengths: NDArray[np.int64], tokens: int, sentences: int | None = None) -> Iterator[Indices]:

@@ -8,7 +8,7 @@ not there.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.core.files import beside
+from regard.data.copying import numbered, numbered_like
 from regard.data.text import DataError
 from regard.data.tokenizer import Tokenizer
 
@@ -47,18 +48,20 @@ class Encoded:
         folder: str | Path,
         longest: int = 256,
         progress: Callable[[int], None] | None = None,
+        copying: bool = False,
     ) -> "Encoded":
         """Encode pairs of text (and whatever follows the two texts, which is ignored) into a folder.
 
         Pairs with an empty side or a side of more than `longest` ids are left out and counted. `progress` is
-        called with the number of pairs read so far. A folder that holds an encoded corpus is replaced.
+        called with the number of pairs read so far. With `copying`, unknown words are numbered. A folder that
+        holds an encoded corpus is replaced.
         """
         folder, read = Path(folder), 0
         if folder.exists() and not _is_ours(folder):
             raise DataError(f"{folder}: there is something else already. Choose another folder.")
         tokenizers = (source_tokenizer, target_tokenizer)
         try:
-            with beside(folder) as draft, _Writer(draft, tokenizers, longest) as writer:
+            with beside(folder) as draft, _Writer(draft, tokenizers, longest, copying) as writer:
                 for block in _blocks(pairs):
                     writer.add(block)
                     read += len(block)
@@ -114,12 +117,13 @@ class Encoded:
 class _Writer:
     """Appends pairs to the files of a folder that is being made."""
 
-    def __init__(self, folder: Path, tokenizers: tuple[Tokenizer, Tokenizer], longest: int):
+    def __init__(self, folder: Path, tokenizers: tuple[Tokenizer, Tokenizer], longest: int, copying: bool):
         if longest < 1:
             raise ValueError(f"longest must be at least 1; got {longest}.")
         folder.mkdir()
-        self.folder, self.tokenizers, self.longest = folder, tokenizers, longest
-        self.dtypes = ["<u2" if len(tokenizer) <= 2**16 else "<u4" for tokenizer in tokenizers]
+        self.folder, self.tokenizers, self.longest, self.copying = folder, tokenizers, longest, copying
+        more = longest if copying else 0  # words with numbers beyond the vocabulary
+        self.dtypes = ["<u2" if len(tokenizer) + more <= 2**16 else "<u4" for tokenizer in tokenizers]
         self.names = FILES[:3]
         self.files = [(folder / name).open("wb") for name in self.names]
         self.hashes = [hashlib.sha256() for _ in self.names]
@@ -137,7 +141,7 @@ class _Writer:
     def add(self, block: list[tuple[str, str]]) -> None:
         """Encode and append a block of pairs."""
         texts = list(zip(*block, strict=True))  # sources, targets
-        ids = [self.tokenizers[side].encode_many(texts[side]) for side in (0, 1)]
+        ids = self._ids(*texts)
         lengths = np.array([[len(a), len(b)] for a, b in zip(*ids, strict=True)], dtype=np.int64)
         empty = np.array([not (a.strip() and b.strip()) for a, b in block]) | (lengths == 0).any(1)
         long = (lengths > self.longest).any(1)
@@ -150,6 +154,13 @@ class _Writer:
         ends = self.end + lengths[kept].cumsum(0)
         self._append(2, ends.astype("<i8"))
         self.end = ends[-1:] if len(ends) else self.end
+
+    def _ids(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[list[int]]]:
+        ours, theirs = self.tokenizers
+        if not self.copying:
+            return [ours.encode_many(sources), theirs.encode_many(targets)]
+        found = numbered(ours, sources)
+        return [[one.ids for one in found], numbered_like(theirs, targets, [one.unknown for one in found])]
 
     def finish(self) -> None:
         """Write what there is to know about the files."""

@@ -6,7 +6,9 @@ bpe        frequent sequences of bytes (Sennrich et al. 2016, arXiv:1508.07909, 
 word       what stands between white space. Words that are not in the vocabulary become UNK.
 character  single characters. Text of known characters comes back exactly.
 
-UNK is decoded as "�". Names of special tokens that occur in a text are text like any other.
+UNK is decoded as "�". Ids beyond the vocabulary are words it does not have, which a model copies; whoever
+decodes them must know them (`data/copying.py`). Names of special tokens that occur in a text are text like
+any other.
 """
 
 import json
@@ -73,18 +75,18 @@ class Tokenizer:
             texts = [" " + text if text else "" for text in texts]
         return [found.ids for found in self.inner.encode_batch_fast(list(texts), add_special_tokens=False)]
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids: PAD and BOS are skipped, EOS ends it."""
+    def decode(self, ids: Iterable[int], unknown: Sequence[str] = ()) -> str:
+        """The text of ids: PAD and BOS are skipped, EOS ends it; ids beyond the vocabulary are `unknown`."""
         inside = list(_inside(ids))
         if self.kind == "bpe":
             return str(self.inner.decode(inside)).removeprefix(" ")
-        parts = (UNKNOWN if i == UNK else self._piece(i) for i in inside)
+        parts = (UNKNOWN if i == UNK else self._piece(i, unknown) for i in inside)
         return ("" if self.kind == "character" else " ").join(parts)
 
-    def pieces(self, text: str | Iterable[int]) -> list[str]:
+    def pieces(self, text: str | Iterable[int], unknown: Sequence[str] = ()) -> list[str]:
         """How a text is cut, or what each id stands for, for people to read: a space is shown as ▁."""
         ids = self.encode(text) if isinstance(text, str) else map(int, text)
-        return [SHOWN[i] if i < len(SHOWN) else _shown(self._piece(i), self.kind) for i in ids]
+        return [SHOWN[i] if i < len(SHOWN) else _shown(self._piece(i, unknown), self.kind) for i in ids]
 
     def save(self, path: str | Path) -> None:
         """Write the tokenizer to a JSON file, whole or not at all."""
@@ -106,8 +108,9 @@ class Tokenizer:
             raise DataError(f"{path}: not a tokenizer that regard has saved.") from None
         return cls(inner, kind)
 
-    def _piece(self, i: int) -> str:
-        piece = self.inner.id_to_token(i)
+    def _piece(self, i: int, unknown: Sequence[str] = ()) -> str:
+        beyond = i - len(self)
+        piece = self.inner.id_to_token(i) if beyond < 0 else (*unknown, None)[min(beyond, len(unknown))]
         if piece is None:
             raise ValueError(f"ids must be less than {len(self)}, the size of the vocabulary; got {i}.")
         return str(piece)

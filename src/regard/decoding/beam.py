@@ -159,7 +159,7 @@ class Coverage:
         self.real = torch.arange(n, device=rows.device) < lengths[rows].unsqueeze(-1)  # (rows, n)
         self.total = torch.zeros(self.real.shape, dtype=torch.float64, device=rows.device)
 
-    def watch(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Tensor, Any]:
+    def watch(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Any, Any]:
         """A step of the model, its weights counted."""
         from regard.looking import record
 

@@ -20,12 +20,12 @@ class Decodable(Protocol):
         """The state before the first token; has select(index)."""
         ...
 
-    def step(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Tensor, Any]:
+    def step(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Any, Any]:
         """Hidden (r, width) after tokens (r,), and the state after them; the memory has r rows, or r/k."""
         ...
 
-    def read(self, hidden: Tensor) -> Tensor:
-        """Logits (..., vocabulary) of hidden (..., width)."""
+    def read(self, hidden: Any) -> Tensor:
+        """Logits (..., vocabulary) of hidden (..., width); there may be more words in some steps."""
         ...
 
 

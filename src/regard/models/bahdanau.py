@@ -22,8 +22,10 @@ from torch import Tensor, nn
 from regard.attention import Attention
 from regard.core.shapes import check_rate
 from regard.masks import Lengths
-from regard.models.model import Model, Rows, by_hypothesis, by_sentence
+from regard.models.model import Hidden, Model, Rows, by_hypothesis, by_sentence
+from regard.models.parts.biases import Biases, History, after, expected_of
 from regard.models.parts.bidirectional import Bidirectional
+from regard.models.parts.copying import Copy, Ready, copying_of
 from regard.models.parts.deep_output import DeepOutput
 from regard.models.parts.dropout import Dropout
 from regard.models.parts.initial import begin
@@ -44,6 +46,8 @@ class Config:
     map: str = "softmax"
     learn_alpha: bool = False
     initial: Literal["glorot", "paper"] = "glorot"
+    bias: tuple[str, ...] = ()  # "position", "markov:2" …: `parts/biases.py`
+    copy: Copy = "no"  # or "gate" or "sentinel": words of the source can be written as they stand
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +58,7 @@ class Memory(Rows):
     values: Tensor  # (b, n, 2 width)
     lengths: Tensor  # (b,)
     first: Tensor  # (b, width): the state that has read the source backwards
+    copying: Ready = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +66,8 @@ class State(Rows):
     """The state of the decoder."""
 
     s: Tensor  # (r, layers, width)
+    t: int = 0
+    history: History = ()
 
 
 @register(Config)
@@ -70,13 +77,14 @@ class Bahdanau(Model[Memory, State]):
     def __init__(self, config: Config):
         super().__init__()
         self.config, width, layers = config, config.width, config.layers
-        dropout = check_rate("dropout", config.dropout)
+        self.biases, dropout = Biases.of(config.bias), check_rate("dropout", config.dropout)
         self.encoder = Bidirectional(config.source_vocabulary, width, layers, dropout)
         self.begin = nn.Linear(width, layers * width)
         self.embed = nn.Embedding(config.target_vocabulary, width)
         self.dropout = Dropout(dropout)
         self.attention = Attention(
-            make_score(config.score, width, 2 * width), make_map(config.map, learn_alpha=config.learn_alpha)
+            make_score(config.score, width, 2 * width, self.biases.terms()),
+            make_map(config.map, learn_alpha=config.learn_alpha),
         )
         self.decoder = nn.GRU(
             3 * width, width, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0
@@ -84,39 +92,45 @@ class Bahdanau(Model[Memory, State]):
         self.deep = DeepOutput(4 * width, width, dropout)
         self.output = nn.Linear(width, config.target_vocabulary)
         self.cross = ["attention"]
+        self.expected = expected_of(self.biases, 2 * width)
+        self.copying = copying_of(
+            config.copy, width, 2 * width, config.source_vocabulary, config.target_vocabulary
+        )
         begin(self, config.initial, "bahdanau")
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
-        annotations, last = self.encoder(source, lengths)
-        keys = keys_of(self.attention.score, annotations)
-        return Memory(keys, annotations, lengths, last[:, self.config.width :])
+        annotations, last = self.encoder(self.known(source), lengths)
+        keys, first = keys_of(self.attention.score, annotations), last[:, self.config.width :]
+        return Memory(keys, annotations, lengths, first, self.ready(annotations, source))
 
     def start(self, memory: Memory) -> State:
-        return State(torch.tanh(self.begin(memory.first)).unflatten(-1, (-1, self.config.width)))
+        s = torch.tanh(self.begin(memory.first)).unflatten(-1, (-1, self.config.width))
+        return State(s, 0, self.biases.start(len(s), memory.keys))
 
-    def step(self, tokens: Tensor, state: State, memory: Memory) -> tuple[Tensor, State]:
-        y = self.dropout(self.embed(tokens)).unsqueeze(-2)  # (r, 1, width)
+    def step(self, tokens: Tensor, state: State, memory: Memory) -> tuple[Hidden, State]:
+        y = self.dropout(self.embed(self.known(tokens))).unsqueeze(-2)  # (r, 1, width)
         c, s, state = self._step(y, state, memory)
-        return self.deep(s, y, c).squeeze(-2), state
+        return self.pointing(self.deep(s, y, c), memory.copying, memory.lengths)[:, 0], state
 
-    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
+    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Hidden:
         memory = self.encode(source, source_lengths)
-        state, y = self.start(memory), self.dropout(self.embed(target_in))  # (b, m, width)
+        state, y = self.start(memory), self.dropout(self.embed(self.known(target_in)))  # (b, m, width)
         steps = []
         for word in y.split(1, -2):
             c, s, state = self._step(word, state, memory)
             steps.append((c, s))
         contexts, states = (torch.cat(parts, -2) for parts in zip(*steps, strict=True))
-        hidden: Tensor = self.deep(states, y, contexts)
-        return hidden
+        return self.pointing(self.deep(states, y, contexts), memory.copying, memory.lengths)
 
     def vocabulary(self) -> tuple[Tensor, Tensor | None]:
         return self.output.weight, self.output.bias
 
     def _step(self, y: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor, State]:
         """Word y (r, 1, width) to context (r, 1, 2 width), state on top (r, 1, width), and all states."""
-        query = by_sentence(state.s[:, -1:], len(memory.lengths))
-        seen = self.attention(query, memory.keys, memory.values, mask=Lengths(memory.lengths))
+        query, lengths = by_sentence(state.s[:, -1:], len(memory.lengths)), memory.lengths
+        place = self.biases.place(query, memory.keys, lengths, state.t, 1, state.history)
+        seen = self.attention(query, memory.keys, memory.values, mask=Lengths(lengths), place=place)
         c = by_hypothesis(seen.context, len(y))
+        history = after(state.history, by_hypothesis(seen.weights, len(y))[:, 0]) if state.history else ()
         s, last = self.decoder(torch.cat([y, c], -1), state.s.transpose(0, 1).contiguous())
-        return c, s, State(last.transpose(0, 1))
+        return c, s, State(last.transpose(0, 1), state.t + 1, history)

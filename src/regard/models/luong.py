@@ -27,7 +27,9 @@ from torch.nn.utils.rnn import pad_packed_sequence
 from regard.attention import Attended, Attention, attend
 from regard.core.shapes import check_rate
 from regard.masks import Lengths
-from regard.models.model import Model, Rows, by_hypothesis, by_sentence
+from regard.models.model import Hidden, Model, Rows, by_hypothesis, by_sentence
+from regard.models.parts.biases import Biases, History, after, expected_of
+from regard.models.parts.copying import Copy, Ready, copying_of
 from regard.models.parts.dropout import Dropout
 from regard.models.parts.initial import begin
 from regard.models.parts.local import Around, Scaled, gaussian
@@ -52,6 +54,8 @@ class Config:
     window: int = 10  # D: keys to each side that local attention sees
     input_feeding: bool = True
     initial: Literal["glorot", "paper"] = "glorot"
+    bias: tuple[str, ...] = ()  # "position", "markov:2" …: `parts/biases.py`
+    copy: Copy = "no"  # or "gate" or "sentinel": words of the source can be written as they stand
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +67,7 @@ class Memory(Rows):
     lengths: Tensor  # (b,)
     h: Tensor  # (b, layers, width)
     c: Tensor  # (b, layers, width)
+    copying: Ready = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +78,7 @@ class State(Rows):
     c: Tensor  # (r, layers, width)
     fed: Tensor  # (r, width): h̃
     t: int = 0
+    history: History = ()
 
 
 @register(Config)
@@ -85,7 +91,7 @@ class Luong(Model[Memory, State]):
         check_choice("attention", config.attention, ("global", "local-m", "local-p"))
         if config.window < 1:
             raise ValueError(f"window must be at least 1; got {config.window}.")
-        dropout = check_rate("dropout", config.dropout)
+        self.biases, dropout = Biases.of(config.bias), check_rate("dropout", config.dropout)
         between = dropout if layers > 1 else 0.0
         self.dropout = Dropout(dropout)
         self.source = nn.Embedding(config.source_vocabulary, width)
@@ -94,40 +100,46 @@ class Luong(Model[Memory, State]):
         inputs = 2 * width if config.input_feeding else width
         self.decoder = nn.LSTM(inputs, width, layers, batch_first=True, dropout=between)
         self.attention = Attention(
-            make_score(config.score, width, width), make_map(config.map, learn_alpha=config.learn_alpha)
+            make_score(config.score, width, width, self.biases.terms()),
+            make_map(config.map, learn_alpha=config.learn_alpha),
         )
         if config.attention == "local-p":
             self.W_p, self.v_p = nn.Linear(width, width, bias=False), nn.Linear(width, 1, bias=False)
         self.W = nn.Linear(2 * width, width, bias=False)
         self.output = nn.Linear(width, config.target_vocabulary, bias=False)
         self.cross = ["attention"]
+        self.expected = expected_of(self.biases, width)
+        self.copying = copying_of(
+            config.copy, width, width, config.source_vocabulary, config.target_vocabulary
+        )
         begin(self, config.initial, "luong")
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
-        x = packed(self.dropout(self.source(source)), source, lengths)
+        x = packed(self.dropout(self.source(self.known(source))), source, lengths)
         with exact(source):
             states, (h, c) = self.encoder(x)
         states, _ = pad_packed_sequence(states, batch_first=True, total_length=source.shape[1])
         keys = keys_of(self.attention.score, states)
-        return Memory(keys, states, lengths, h.transpose(0, 1), c.transpose(0, 1))
+        ready = self.ready(states, source)
+        return Memory(keys, states, lengths, h.transpose(0, 1), c.transpose(0, 1), ready)
 
     def start(self, memory: Memory) -> State:
-        return State(memory.h, memory.c, torch.zeros_like(memory.h[:, -1]))
+        history = self.biases.start(len(memory.h), memory.keys)
+        return State(memory.h, memory.c, torch.zeros_like(memory.h[:, -1]), 0, history)
 
-    def step(self, tokens: Tensor, state: State, memory: Memory) -> tuple[Tensor, State]:
-        y = self.dropout(self.target(tokens)).unsqueeze(-2)  # (r, 1, width)
+    def step(self, tokens: Tensor, state: State, memory: Memory) -> tuple[Hidden, State]:
+        y = self.dropout(self.target(self.known(tokens))).unsqueeze(-2)  # (r, 1, width)
         hidden, state = self._steps(y, state, memory)
-        return self.dropout(hidden).squeeze(-2), state
+        return self.pointing(self.dropout(hidden), memory.copying, memory.lengths)[:, 0], state
 
-    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
+    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Hidden:
         memory = self.encode(source, source_lengths)
-        state, y = self.start(memory), self.dropout(self.target(target_in))  # (b, m, width)
+        state, y = self.start(memory), self.dropout(self.target(self.known(target_in)))  # (b, m, width)
         parts = []
-        for words in y.split(1, -2) if self.config.input_feeding else [y]:
+        for words in y.split(1, -2) if self.config.input_feeding or state.history else [y]:
             hidden, state = self._steps(words, state, memory)
             parts.append(hidden)
-        dropped: Tensor = self.dropout(torch.cat(parts, -2))
-        return dropped
+        return self.pointing(self.dropout(torch.cat(parts, -2)), memory.copying, memory.lengths)
 
     def vocabulary(self) -> tuple[Tensor, Tensor | None]:
         return self.output.weight, self.output.bias
@@ -138,16 +150,18 @@ class Luong(Model[Memory, State]):
         before = state.h.transpose(0, 1).contiguous(), state.c.transpose(0, 1).contiguous()
         with exact(x):
             h, (last_h, last_c) = self.decoder(x.to(state.h.dtype), before)
-        context = by_hypothesis(self._look(h, state.t, memory).context, len(h))
+        seen, t = self._look(h, state, memory), state.t + y.shape[-2]
+        context = by_hypothesis(seen.context, len(h))
         hidden = torch.tanh(self.W(torch.cat([context, h], -1)))
-        after = State(last_h.transpose(0, 1), last_c.transpose(0, 1), hidden[:, -1], state.t + y.shape[-2])
-        return hidden, after
+        history = after(state.history, by_hypothesis(seen.weights, len(h))[:, 0]) if state.history else ()
+        return hidden, State(last_h.transpose(0, 1), last_c.transpose(0, 1), hidden[:, -1], t, history)
 
-    def _look(self, h: Tensor, t: int, memory: Memory) -> Attended:
+    def _look(self, h: Tensor, state: State, memory: Memory) -> Attended:
         """States h (r, m, width), of steps t to t + m, look at the source."""
-        query, mask = by_sentence(h, len(memory.lengths)), Lengths(memory.lengths)
+        query, mask, t = by_sentence(h, len(memory.lengths)), Lengths(memory.lengths), state.t
+        where = self.biases.place(query, memory.keys, memory.lengths, t, h.shape[-2], state.history)
         if self.config.attention == "global":
-            seen: Attended = self.attention(query, memory.keys, memory.values, mask=mask)
+            seen: Attended = self.attention(query, memory.keys, memory.values, mask=mask, place=where)
             return seen
         map, reach = self.attention.map, self.config.window
         if self.config.attention == "local-m":
@@ -165,5 +179,6 @@ class Luong(Model[Memory, State]):
             score=self.attention.score,
             map=map,
             mask=mask & Around(place, reach),
+            place=where,
             owner=self.attention,
         )

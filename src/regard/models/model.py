@@ -4,39 +4,25 @@
 
 `forward` does all steps of a known target (teacher forcing) and agrees with `step` to rounding. `read` turns
 hidden vectors into logits, so that a loss reads the real positions alone and a decoder the last one alone.
+Models that copy have a `Pointing` in place of hidden vectors, and words with numbers beyond the vocabulary.
 Neither memory nor state is ever changed: a state can be stepped twice, with different tokens.
 """
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.core.errors import ShapeError
+from regard.core.tokens import UNK
 from regard.losses import linear_cross_entropy
-from regard.memories import KeyValue
+from regard.models.parts.biases import Expected
+from regard.models.parts.copying import Copying, Pointing, Ready
+from regard.models.parts.rows import Rows as Rows
+from regard.models.parts.rows import by_hypothesis as by_hypothesis
+from regard.models.parts.rows import by_sentence as by_sentence
 
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Tensors with one row per sentence or hypothesis, which a beam repeats and reorders together."""
-
-    def select(self, index: Tensor) -> Self:
-        """These rows (b',) of all of them, in this order."""
-        return replace(self, **{f.name: _picked(getattr(self, f.name), index) for f in fields(self)})
-
-
-def _picked(thing: Any, index: Tensor) -> Any:
-    if isinstance(thing, Tensor):
-        return thing.index_select(0, index)
-    if isinstance(thing, KeyValue):
-        thing = thing.copy()
-        thing.select(index)
-        return thing
-    return tuple(_picked(part, index) for part in thing) if isinstance(thing, tuple) else thing
-
-
+Hidden = Tensor | Pointing
 M = TypeVar("M", bound=Rows)  # what decoding needs of the source
 S = TypeVar("S", bound=Rows)  # what a step needs of the steps before
 
@@ -46,6 +32,12 @@ class Model(nn.Module, Generic[M, S]):
 
     config: Any
     cross: list[str]
+    copying: Copying | None
+    expected: Expected | None  # of global fertility
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copying, self.expected = None, None
 
     def encode(self, source: Tensor, lengths: Tensor) -> M:
         """Read source (b, n), of which the first `lengths` (b,) tokens of each row are real."""
@@ -55,7 +47,7 @@ class Model(nn.Module, Generic[M, S]):
         """The state before the first token, one row per row of the memory."""
         raise NotImplementedError
 
-    def step(self, tokens: Tensor, state: S, memory: M) -> tuple[Tensor, S]:
+    def step(self, tokens: Tensor, state: S, memory: M) -> tuple[Hidden, S]:
         """Take in one token per row of the state (r,): hidden (r, width), and the state after it.
 
         The memory has as many rows, or b = r / k of them: then rows 0 … k − 1 of the state are hypotheses of
@@ -64,7 +56,7 @@ class Model(nn.Module, Generic[M, S]):
         """
         raise NotImplementedError
 
-    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
+    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Hidden:
         """Hidden (b, m, width) at every position of target_in (b, m), which begins with BOS."""
         raise NotImplementedError
 
@@ -72,13 +64,34 @@ class Model(nn.Module, Generic[M, S]):
         """The last layer: weight (target_vocabulary, width) and, where there is one, bias."""
         raise NotImplementedError
 
-    def read(self, hidden: Tensor) -> Tensor:
-        """Logits (..., target_vocabulary) of hidden (..., width)."""
+    def read(self, hidden: Hidden) -> Tensor:
+        """Logits (..., target_vocabulary) of hidden (..., width); where it copies, log p of more words."""
+        if isinstance(hidden, Pointing):
+            return hidden.read(F.linear(hidden.hidden, *self.vocabulary()))
         return F.linear(hidden, *self.vocabulary())
 
-    def loss(self, hidden: Tensor, wanted: Tensor, smoothing: float = 0.0) -> Tensor:
+    def loss(self, hidden: Hidden, wanted: Tensor, smoothing: float = 0.0) -> Tensor:
         """The sum of −log p of wanted (t,) at hidden (t, width), with label smoothing."""
+        if isinstance(hidden, Pointing):
+            return hidden.loss(F.linear(hidden.hidden, *self.vocabulary()), wanted, smoothing)
         return linear_cross_entropy(hidden, *self.vocabulary(), wanted, smoothing=smoothing)
+
+    def known(self, tokens: Tensor) -> Tensor:
+        """Tokens as the embeddings know them: words beyond the vocabulary, which can be copied, are UNK."""
+        if self.copying is None:
+            return tokens
+        return tokens.masked_fill(tokens >= self.config.target_vocabulary, UNK)
+
+    def ready(self, annotations: Tensor, source: Tensor) -> Ready:
+        """What copying needs of annotations (b, n, d) of source (b, n); () without copying."""
+        return () if self.copying is None else self.copying.prepare(annotations, source)
+
+    def pointing(self, hidden: Tensor, ready: Ready, lengths: Tensor) -> Hidden:
+        """Hidden (r, m, width), with what could be copied there, if the model copies."""
+        if self.copying is None:
+            return hidden
+        pointing: Pointing = self.copying(hidden, ready, lengths)
+        return pointing
 
     def parameter_count(self) -> int:
         """The number of parameters; shared ones count once."""
@@ -92,22 +105,3 @@ def check_source(source: Tensor, lengths: Tensor) -> None:
             "source must be tokens (b, n) and its lengths (b,); "
             f"got {tuple(source.shape)} and {tuple(lengths.shape)}."
         )
-
-
-def by_sentence(x: Tensor, sentences: int) -> Tensor:
-    """Hypotheses (b·k, m, d) side by side with their sentence: (b, k·m, d)."""
-    if sentences == 0 or len(x) % sentences:
-        raise ShapeError(
-            f"there must be as many hypotheses for each of the {sentences} sentences of the memory; "
-            f"got {len(x)} in all."
-        )
-    return x if len(x) == sentences else x.reshape(sentences, -1, x.shape[-1])
-
-
-def by_hypothesis(x: Tensor, rows: int) -> Tensor:
-    """The way back: (b, k·m, d) to (b·k, m, d); x (b, d), one for each sentence, to (b·k, d)."""
-    if len(x) == rows:
-        return x
-    if x.dim() == 2:
-        return x.repeat_interleave(rows // max(len(x), 1), 0)
-    return x.reshape(rows, -1, x.shape[-1])

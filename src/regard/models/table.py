@@ -21,7 +21,7 @@ class Entry:
 
     def make(self, **settings: Any) -> Model[Any, Any]:
         """The model with these settings; the others have their defaults."""
-        return self.kind(self.config(**settings))
+        return self.kind(self.config(**settings))  # type: ignore[call-arg]
 
 
 MODELS: Table[Entry] = Table("model", {})

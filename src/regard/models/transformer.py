@@ -20,19 +20,19 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention import resolve_score
 from regard.core.shapes import check_rate
 from regard.heads import MultiHead
 from regard.masks import Causal, Lengths, Mask
 from regard.memories import Branches, KeyValue
-from regard.models.model import Model, Rows, by_hypothesis, by_sentence, check_source
+from regard.models.model import Hidden, Model, Rows, by_hypothesis, by_sentence, check_source
+from regard.models.parts.biases import Biases, expected_of
+from regard.models.parts.copying import Copy, Ready, copying_of
 from regard.models.parts.embedding import Embedding
 from regard.models.parts.feed_forward import FeedForward
 from regard.models.parts.residual import Residual
-from regard.models.parts.steps import check_choice, make_map
+from regard.models.parts.steps import check_choice, make_map, with_terms
 from regard.models.table import register
 from regard.positions import Learned, Relative, Sinusoidal
-from regard.scores import Score
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,8 @@ class Config:
     longest: int = 512  # sequence that learned positions can take
     activation: Literal["relu", "gelu"] = "relu"
     tied: Literal["no", "target", "all"] = "target"  # what the output layer shares: "all" is the source too
+    bias: tuple[str, ...] = ()  # of the attention to the source: "position" …: `parts/biases.py`
+    copy: Copy = "no"  # or "gate" or "sentinel": words of the source can be written as they stand
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +67,7 @@ class Memory(Rows):
     lengths: Tensor  # (b,)
     layers: tuple[KeyValue, ...]  # (b, heads, n, width / heads) each
     padded: bool  # whether any source is shorter than n
+    copying: Ready = ()
 
     @property
     def mask(self) -> Mask | None:
@@ -104,7 +107,7 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         self.attention = _heads(config, own=True)
-        self.cross = _heads(config)
+        self.cross, self.biases = _heads(config), Biases.of(config.bias)
         self.feed_forward = FeedForward(config.width, config.inner, config.activation)
         self.around = nn.ModuleList(Residual(config.width, config.norm, config.dropout) for _ in range(3))
 
@@ -112,17 +115,19 @@ class DecoderLayer(nn.Module):
         self, x: Tensor, memory: Memory, source: KeyValue, past: Branches | None = None, layer: int = 0
     ) -> Tensor:
         """x (b, m, width) to (b, m, width); with the target so far x is the next token, (b, 1, width)."""
+        t = 0 if past is None else len(past) - 1
         if past is None:
             x = self.around[0](x, lambda x: self.attention(x, mask=Causal()).context)
         else:
             x = self.around[0](x, lambda x: self.attention.step(x, past, layer))
-        x = self.around[1](x, partial(self._across, memory=memory, source=source))
+        x = self.around[1](x, partial(self._across, memory=memory, source=source, t=t))
         x = self.around[2](x, self.feed_forward)
         return x
 
-    def _across(self, x: Tensor, memory: Memory, source: KeyValue) -> Tensor:
-        query = by_sentence(x, len(memory.lengths))
-        context = self.cross(query, memory.encoded, mask=memory.mask, cache=source).context
+    def _across(self, x: Tensor, memory: Memory, source: KeyValue, t: int) -> Tensor:
+        query, lengths = by_sentence(x, len(memory.lengths)), memory.lengths
+        place = self.biases.place(query, memory.encoded, lengths, t, x.shape[-2])
+        context = self.cross(query, memory.encoded, mask=memory.mask, cache=source, place=place).context
         return by_hypothesis(context, len(x))
 
 
@@ -155,34 +160,44 @@ class Transformer(Model[Memory, State]):
         pre = config.norm == "pre"
         self.encoder_norm = nn.LayerNorm(width) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(width) if pre else nn.Identity()
+        biases = Biases.of(config.bias)
+        if biases.history:
+            raise ValueError(
+                "a Transformer learns all steps at once, so no step knows where those before looked: "
+                "bias markov and bias fertility are for bahdanau and luong."
+            )
+        self.expected = expected_of(biases, width)
         self.cross = [f"decoder.{layer}.cross" for layer in range(config.layers)]
+        self.copying = copying_of(
+            config.copy, width, width, config.source_vocabulary, config.target_vocabulary
+        )
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
         check_source(source, lengths)
         padded = torch.compiler.is_compiling() or bool((lengths < source.shape[1]).any())
         mask = Lengths(lengths) if padded else None
-        x = self.source(source)  # (b, n, width)
+        x = self.source(self.known(source))  # (b, n, width)
         for layer in self.encoder:
             x = layer(x, mask)
         x = self.encoder_norm(x)
         keys = tuple(layer.cross.project(x, mask=mask) for layer in self.decoder)  # type: ignore[operator, union-attr]
-        return Memory(x, lengths, keys, padded)
+        return Memory(x, lengths, keys, padded, self.ready(x, source))
 
     def start(self, memory: Memory) -> State:
         return State(Branches.start(len(memory.lengths), memory.lengths.device))
 
-    def step(self, tokens: Tensor, state: State, memory: Memory) -> tuple[Tensor, State]:
+    def step(self, tokens: Tensor, state: State, memory: Memory) -> tuple[Hidden, State]:
         x, past = self._embedded(tokens.unsqueeze(-1), len(state.past)), state.past.grown()
         for number, (layer, source) in enumerate(zip(self.decoder, memory.layers, strict=True)):
             x = layer(x, memory, source, past, number)
-        return self.decoder_norm(x).squeeze(-2), State(past)
+        hidden = self.pointing(self.decoder_norm(x), memory.copying, memory.lengths)
+        return hidden[:, 0], State(past)
 
-    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
+    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Hidden:
         memory, x = self.encode(source, source_lengths), self._embedded(target_in)
         for layer, keys in zip(self.decoder, memory.layers, strict=True):
             x = layer(x, memory, keys)
-        hidden: Tensor = self.decoder_norm(x)
-        return hidden
+        return self.pointing(self.decoder_norm(x), memory.copying, memory.lengths)
 
     def vocabulary(self) -> tuple[Tensor, Tensor | None]:
         if self.config.tied == "no":
@@ -191,13 +206,14 @@ class Transformer(Model[Memory, State]):
 
     def _embedded(self, target: Tensor, start: int = 0) -> Tensor:
         embed = self.source if self.config.tied == "all" else self.target
-        embedded: Tensor = embed(target, start)
+        embedded: Tensor = embed(self.known(target), start)
         return embedded
 
 
 def _heads(config: Config, *, own: bool = False) -> MultiHead:
     each = config.width // config.heads
-    score: Score = resolve_score(config.score, each, each)  # type: ignore[assignment]
+    terms = [] if own else Biases.of(config.bias).terms()
+    score = with_terms(config.score, each, each, terms)
     if own and config.positions == "relative":
         score = score + Relative(each, config.reach)
     heads = MultiHead(

@@ -2,27 +2,23 @@
 
     f = [log(1 + i), log(1 + j), log(1 + n)]          query i, key j, n keys
 
-The features say what a diagonal needs, i/m ≈ j/n, but for m, which a decoder does not know. Inside the tanh
-of the additive score they are the paper's position bias; added to any other score, a learned vector reads
-them.
+The features say what a diagonal needs, i/m ≈ j/n, but for m, which a decoder does not know.
 
 Cohn et al. (2016), "Incorporating Structural Alignment Biases", arXiv:1601.01085, §4.1.
 """
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.core.place import Place
+from regard.positions.features import Features
 
 
-class Order(nn.Module):
+class Order(Features):
     """A term of three features; `Additive(…, terms=[Order()])` puts them inside the tanh."""
 
-    width = 3
-
     def __init__(self) -> None:
-        super().__init__()
-        self.w = nn.Linear(3, 1, bias=False)
+        super().__init__(3)
 
     def features(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
         """(..., m, n, 3)."""
@@ -34,8 +30,3 @@ class Order(nn.Module):
         return torch.stack(
             torch.broadcast_tensors(*(x.clamp(min=0).to(query.dtype).log1p() for x in (i, j, n))), -1
         )
-
-    def forward(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
-        """(..., m, n)."""
-        features = self.features(query, keys, place)
-        return torch.nn.functional.linear(features, self.w.weight.to(features.dtype)).squeeze(-1)

@@ -7,13 +7,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard.attention import Attended, in_turn
 from regard.core.tokens import BOS, EOS, PAD
 from regard.data import Tokenizer
+from regard.data.copying import numbered
 from regard.decoding import Hypothesis, beam, greedy
 from regard.looking import record
 from regard.runs.settings import Decoding
+from regard.runs.words import word_of
 
 POSITIONS = 8192  # of source tokens times beams that are decoded at once
 
@@ -29,21 +32,39 @@ class Translation:
     source_tokens: list[int] = field(repr=False)
     target_tokens: list[int] = field(repr=False)  # without an end
     system: "Translator" = field(repr=False)
+    unknown: list[str] = field(default_factory=list, repr=False)  # words of tokens beyond the vocabulary
 
     @property
     def source_pieces(self) -> list[str]:
         """The source as the model read it."""
-        return self.system.source_tokenizer.pieces(self.source_tokens)
+        return self.system.source_tokenizer.pieces(self.source_tokens, self.unknown)
 
     @property
     def target_pieces(self) -> list[str]:
         """The target as the model wrote it, and its end."""
-        return [*self.system.target_tokenizer.pieces(self.target_tokens), "</s>"]
+        return [*self.system.target_tokenizer.pieces(self.target_tokens, self.unknown), "</s>"]
 
     @cached_property
     def attended(self) -> dict[str, Attended]:
         """What the source–target attentions did, by path: weights (1, [heads,] m, n), m with the end."""
         return self.system.look(self.source_tokens, self.target_tokens)
+
+    @cached_property
+    def copied(self) -> list[float]:
+        """Of each target token, how much of its probability is copying's; empty if the model cannot copy."""
+        return self.system.copied(self.source_tokens, self.target_tokens)
+
+    @property
+    def marked(self) -> str:
+        """The text with [[ ]] around the words that were rather copied than generated."""
+        if not any(share > 0.5 for share in self.copied):
+            return self.text
+        of = word_of(self.system.target_tokenizer, self.target_tokens)
+        words, shares = self.text.split(), zip(of, self.copied, strict=True)
+        most: dict[int, float] = {}  # of each word the least copied piece decides
+        for word, share in shares:
+            most[word] = min(share, most.get(word, 1.0))
+        return " ".join(f"[[{word}]]" if most.get(k, 0.0) > 0.5 else word for k, word in enumerate(words))
 
 
 class Translator:
@@ -55,6 +76,11 @@ class Translator:
         self.model = model.eval()
         self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
         self.decoding = decoding
+
+    @property
+    def copies(self) -> bool:
+        """Whether the model can copy words of the source."""
+        return getattr(self.model, "copying", None) is not None
 
     def translate(
         self, sources: Sequence[str], *, beam: int | None = None, alpha: float | None = None
@@ -78,12 +104,12 @@ class Translator:
         decoding = replace(self.decoding, **{k: v for k, v in chosen.items() if v is not None})
         if best > decoding.beam:
             decoding = replace(decoding, beam=best)
-        encoded = self.source_tokenizer.encode_many(list(sources))
+        encoded, unknown = self._encoded(list(sources))
         found: list[list[Translation]] = [[] for _ in sources]
         for indices in batches_by_length([len(tokens) for tokens in encoded], POSITIONS // decoding.beam):
             some = [encoded[i] for i in indices]
             for i, hypotheses in zip(indices, self.decode(some, decoding, best), strict=True):
-                found[i] = [self._translation(sources[i], encoded[i], h) for h in hypotheses]
+                found[i] = [self._translation(sources[i], encoded[i], unknown[i], h) for h in hypotheses]
         for i, tokens in enumerate(encoded):
             if not tokens:
                 found[i] = [Translation(sources[i], "", 0.0, 0.0, [], [], self)]
@@ -110,6 +136,25 @@ class Translator:
             self.model(rows, lengths, written)
         return {path: in_turn(seen[path]) for path in paths}
 
+    def copied(self, source: list[int], target: list[int]) -> list[float]:
+        """Of each target token, how much of its probability is copying's; empty if the model cannot copy."""
+        if not self.copies or not target:
+            return []
+        rows, lengths = self._padded([source])
+        written = torch.tensor([[BOS, *target]], device=rows.device)
+        with torch.no_grad():
+            pointing = self.model(rows, lengths, written)[0, :-1]
+            logits = F.linear(pointing.hidden, *self.model.vocabulary())  # type: ignore[operator]
+            shares: list[float] = pointing.copied(logits, written[0, 1:]).tolist()
+        return shares
+
+    def _encoded(self, sources: list[str]) -> tuple[list[list[int]], list[list[str]]]:
+        """The tokens of each source and, where the model can copy them, its unknown words."""
+        if not self.copies:
+            return self.source_tokenizer.encode_many(sources), [[] for _ in sources]
+        found = numbered(self.source_tokenizer, sources)
+        return [one.ids for one in found], [one.unknown for one in found]
+
     def _padded(self, sources: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
         device = next(self.model.parameters()).device
         lengths = torch.tensor([len(s) for s in sources], device=device)
@@ -118,10 +163,12 @@ class Translator:
             row[: len(tokens)] = torch.tensor(tokens)
         return source, lengths
 
-    def _translation(self, source: str, tokens: list[int], found: Hypothesis) -> Translation:
-        text = self.target_tokenizer.decode([*found.tokens, EOS])
+    def _translation(
+        self, source: str, tokens: list[int], unknown: list[str], found: Hypothesis
+    ) -> Translation:
+        text = self.target_tokenizer.decode([*found.tokens, EOS], unknown)
         text = " ".join(text.splitlines())  # one line for one line
-        return Translation(source, text, found.score, found.log_prob, tokens, found.tokens, self)
+        return Translation(source, text, found.score, found.log_prob, tokens, found.tokens, self, unknown)
 
 
 def batches_by_length(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from regard.core.tokens import UNK
 from regard.data import Tokenizer
 
 
 def word_of(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[int]:
     """For each token the number of the word it ends in, words being what white space separates."""
-    counts = [len(tokenizer.decode(tokens[: i + 1]).split()) for i in range(len(tokens))]
+    known = [token if token < len(tokenizer) else UNK for token in tokens]  # a copied word is one word too
+    counts = [len(tokenizer.decode(known[: i + 1]).split()) for i in range(len(known))]
     return [max(count - 1, 0) for count in counts]
 
 

@@ -129,6 +129,8 @@ class Inside(nn.Module):
                 raise TypeError(
                     f"{term} has no features, so it cannot go inside the nonlinearity; use score + term."
                 )
+            if hasattr(term, "taken"):
+                term.taken()
         self.modules_among_terms = nn.ModuleList(t for t in terms if isinstance(t, nn.Module))
         self.W = nn.ModuleList(nn.Linear(term.width, d, bias=False) for term in terms)
 

@@ -1,14 +1,15 @@
 """Scores and maps by name, as a model's configuration has them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from regard.core.place import Place
 from regard.maps import MAPS, Entmax, Hard
-from regard.scores import SCORES, Additive, Score
-from regard.scores.score import linear, pairs
+from regard.positions import Features
+from regard.scores import MLP, SCORES, Additive, Score
+from regard.scores.score import Sum, linear, pairs, score_at
 
 
 def make_map(name: str, *, learn_alpha: bool = False, heads: int = 1) -> Callable[..., Tensor]:
@@ -53,7 +54,10 @@ class AheadAdditive(Ahead, Additive):
 
     def forward(self, query: Tensor, keys: Tensor, place: Place | None = None) -> Tensor:
         """Score query (..., m, d_q) against keys (..., n, d): (..., m, n)."""
-        return linear(torch.tanh(pairs(linear(query, self.W2), keys)), self.v).squeeze(-1)
+        hidden = pairs(linear(query, self.W2), keys)
+        if self.inside is not None and place is not None:
+            hidden = hidden + self.inside(query, keys, place)
+        return linear(torch.tanh(hidden), self.v).squeeze(-1)
 
 
 class AheadProjected(Ahead):
@@ -68,17 +72,25 @@ class AheadProjected(Ahead):
 
     def forward(self, query: Tensor, keys: Tensor, place: Place | None = None) -> Tensor:
         """Score query (..., m, d_q) against keys (..., n, d_q): (..., m, n)."""
-        return self.score(query, keys)
+        return score_at(self.score, query, keys, place)
 
 
-def make_score(name: str, d_q: int, d_k: int) -> Score:
+def make_score(name: str, d_q: int, d_k: int, terms: Sequence[Features] = ()) -> Score:
     """A score by name for a decoder that asks the same annotations (..., n, d_k) at every step."""
-    entry = SCORES[name]
     if name == "additive":
-        return AheadAdditive(d_q, d_k)
-    if d_q == d_k or entry.any_widths:
-        return entry.make(d_q, d_k)
-    return AheadProjected(entry.make(d_q, d_q), d_q, d_k)
+        return AheadAdditive(d_q, d_k, terms=terms)
+    if d_q == d_k or SCORES[name].any_widths:
+        return with_terms(name, d_q, d_k, terms)
+    return AheadProjected(with_terms(name, d_q, d_q, terms), d_q, d_k)
+
+
+def with_terms(name: str, d_q: int, d_k: int, terms: Sequence[Features]) -> Score:
+    """A score by name, the terms inside its nonlinearity if it has one, added to it if not."""
+    kind = SCORES[name].kind
+    if terms and issubclass(kind, Additive | MLP):
+        return kind(d_q, d_k, terms=terms)
+    score = SCORES[name].make(d_q, d_k)
+    return Sum(score, *terms) if terms else score
 
 
 def keys_of(score: Callable[..., Tensor], annotations: Tensor) -> Tensor:

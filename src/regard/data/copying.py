@@ -1,0 +1,52 @@
+"""Words that the vocabulary does not have, numbered so that they can be copied.
+
+    Anna met Bertrand , Bertrand ran     →   V  met  V+1  ,  V+1  ran          (V words in the vocabulary)
+
+The k-th different unknown word of a source has the number V + k, in the source and in its target; unknown
+words of a target that the source does not have are UNK. By byte-pair encoding nothing is unknown.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from regard.core.tokens import UNK
+from regard.data.tokenizer import Tokenizer
+
+
+class Numbered(NamedTuple):
+    """The ids of a text, and the unknown words in order of their numbers."""
+
+    ids: list[int]
+    unknown: list[str]
+
+
+def numbered(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Numbered]:
+    """Encode sources, unknown words numbered."""
+    found = []
+    for ids, words in _with_unknown(tokenizer, texts):
+        known = {word: len(tokenizer) + k for k, word in enumerate(dict.fromkeys(words.values()))}
+        found.append(Numbered([known[words[i]] if i in words else t for i, t in enumerate(ids)], list(known)))
+    return found
+
+
+def numbered_like(
+    tokenizer: Tokenizer, texts: Sequence[str], unknown: Sequence[Sequence[str]]
+) -> list[list[int]]:
+    """Encode targets with the numbers that unknown words have in their sources."""
+    found = []
+    for (ids, words), theirs in zip(_with_unknown(tokenizer, texts), unknown, strict=True):
+        known = {word: len(tokenizer) + k for k, word in enumerate(theirs)}
+        found.append([known.get(words.get(i, ""), t) for i, t in enumerate(ids)])
+    return found
+
+
+def _with_unknown(tokenizer: Tokenizer, texts: Sequence[str]) -> list[tuple[list[int], dict[int, str]]]:
+    """The ids of each text, and its unknown words by place."""
+    if tokenizer.kind == "bpe":
+        return [(ids, {}) for ids in tokenizer.encode_many(texts)]
+    found = []
+    encoded = tokenizer.inner.encode_batch(list(texts), add_special_tokens=False)
+    for text, each in zip(texts, encoded, strict=True):
+        places = (i for i, t in enumerate(each.ids) if t == UNK)
+        found.append((each.ids, {i: text[slice(*each.offsets[i])] for i in places}))
+    return found
