@@ -26,7 +26,7 @@ from regard.swap import swap as swap
 
 if TYPE_CHECKING:
     from regard import views as views
-    from regard.runs import load as load
+    from regard.alignment import load as load
 
 __version__ = "0.1.0"
 
@@ -34,7 +34,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     """`load`, which brings in models and data, and `views`, when they are first asked for."""
     if name == "load":
-        from regard.runs import load
+        from regard.alignment import load
 
         return load
     if name == "views":

@@ -1,7 +1,6 @@
 """The loop: it learns, it can be cut anywhere, it says what went wrong."""
 
 import json
-import math
 import os
 import signal
 from pathlib import Path
@@ -9,45 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from regard.core.weights import load_tensors
 from regard.training import Checkpoints, Diverged, Interrupted, Training, train
 from regard.training.log import read
-
-
-class Parity:
-    """Which of two halves of a vector is larger: batches in an order known from the epoch."""
-
-    def __init__(self, spoiled: int = -1, count: int = 7):
-        self.spoiled, self.count = spoiled, count
-        self.asked: list[tuple[int, int]] = []
-
-    def batches(self, epoch, skip):
-        for k in range(skip, self.count):
-            self.asked.append((epoch, k))
-            g = torch.Generator().manual_seed(1000 * epoch + k)
-            x = torch.randn(16, 8, generator=g)
-            if k == self.spoiled and epoch == 1:
-                x[3, 2] = math.nan
-            yield x, (x[:, :4].sum(1) > x[:, 4:].sum(1)).long()
-
-    def loss(self, model, batch):
-        x, y = batch
-        return F.cross_entropy(model(x), y, reduction="sum"), len(x)
-
-    def validate(self, model):
-        x, y = next(self.batches(10_000, 0))
-        return {
-            "loss": F.cross_entropy(model(x), y).item(),
-            "accuracy": (model(x).argmax(1) == y).float().mean().item(),
-        }
-
-
-def model():
-    torch.manual_seed(3)
-    return nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.2), nn.ReLU(), nn.Linear(16, 2))
-
+from training.parity import Parity, model
 
 SETTINGS = Training(steps=60, warmup=5, rate=0.02, validate=20, save=7, report=5, accumulate=2)
 

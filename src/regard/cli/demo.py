@@ -13,6 +13,7 @@ from regard.cli.draw import column
 from regard.cli.train import Watching, attempt
 
 if TYPE_CHECKING:
+    from regard.alignment import Links
     from regard.data.corpora import Pair
     from regard.runs import Translation, Translator
 
@@ -33,6 +34,7 @@ SETTINGS: dict[str, Any] = {
     "decoding": {"beam": 1, "most": 80},
 }
 TESTED = 500  # pairs that were never seen
+FRENCH = 2000  # pairs an aligner is trained on, those it is tested on among them
 Out = Annotated[Path, Option(metavar="DIR", help="Where the trained translator and the picture go.")]
 
 
@@ -63,6 +65,7 @@ def demo(out: Out = Path("runs/demo")) -> None:
         found = system.translate([pair.source for pair in pairs])
         exact = sum(t.text == pair.target for t, pair in zip(found, pairs, strict=True)) / len(pairs)
         picture = show(screen, system, pairs, found, exact, out)
+        align_words(screen, system, pairs[:200])
     screen.print(f"\nTranslator: {out}", soft_wrap=True)
     if picture is not None:
         screen.print(f"Picture:    {picture}", soft_wrap=True)
@@ -102,6 +105,42 @@ def show(
     except OSError as error:
         complain(error)
     return None
+
+
+def align_words(screen: Any, system: "Translator", pairs: "list[Pair]") -> None:
+    """Print alignment error rates: of an aligner, English–French, and of the translator's attention."""
+    from regard.alignment import align, train
+    from regard.data import CORPORA
+
+    screen.print(
+        "\n[bold]Which word stands for which[/]: alignment error rate (0 is perfect), words that stand for "
+        "nothing left out. Nobody was shown a link."
+    )
+    french = list(islice(CORPORA["phrases-fr"](seed=1, split="test"), FRENCH))
+    started = monotonic()
+    aligner = train((pair.source, pair.target) for pair in french)
+    seconds = monotonic() - started
+    tested = french[:TESTED]
+    error = error_rate(align(aligner, [(pair.source, pair.target) for pair in tested]).links, tested)
+    screen.print(
+        f"  {error:.3f}  English–French, {len(tested)} pairs: an aligner trained on {len(french):,} in "
+        f"{seconds:.0f} s (regard train aligner)",
+        soft_wrap=True,
+    )
+    looked = align(system, [(pair.source, pair.target) for pair in pairs])
+    error = error_rate(looked.links, pairs)
+    screen.print(
+        f"  {error:.3f}  English–German, {len(pairs)} pairs: this translator's attention, "
+        f"{looked.remarks[0]} (regard align)",
+        soft_wrap=True,
+    )
+
+
+def error_rate(links: "list[Links]", pairs: "list[Pair]") -> float:
+    """The alignment error rate; links of words that gold leaves unaligned do not count."""
+    from regard.alignment import Links, score
+
+    return score(links, [Links.of(pair.alignment) for pair in pairs], aligned_words=True).aer
 
 
 def word_weights(translation: "Translation", path: str) -> Tensor:

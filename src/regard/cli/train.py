@@ -13,7 +13,7 @@ from typer import Option
 from regard.cli.app import app, aside, complain, console
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
 from regard.core.settings import assigned, read_toml
-from regard.training import Diverged, Interrupted, Report
+from regard.training import Diverged, Ended, Interrupted, Lost, Report, joined
 
 train = typer.Typer(help="Train a model on your own files.", no_args_is_help=True)
 app.add_typer(train, name="train")
@@ -31,6 +31,15 @@ Model = Annotated[str | None, Option(help="rnn, bahdanau, luong or transformer."
 Score = Annotated[str | None, Option(help="Any score of `regard scores`.")]
 Map = Annotated[str | None, Option(help="Any differentiable row map of `regard maps`.")]
 LearnAlpha = Annotated[bool, Option("--learn-alpha", help="With --map entmax: every head learns its α.")]
+Bias = Annotated[
+    list[str] | None,
+    Option(
+        "--bias",
+        metavar="NAME",
+        help="Structural bias: position, markov:K, fertility:K, global-fertility:γ, trace:γ; repeatable.",
+    ),
+]
+Copy = Annotated[str | None, Option(help="Copy words of the source: by a gate or a sentinel.")]
 Steps = Annotated[int | None, Option(help="Steps of training.")]
 Seed = Annotated[int | None, Option(help="The run is repeated exactly by the same seed.")]
 Out = Annotated[Path, Option(metavar="DIR", help="The folder of the run.")]
@@ -43,6 +52,9 @@ Set = Annotated[
 ]
 Resume = Annotated[bool, Option("--resume", help="Go on with the run in DIR, or begin it if there is none.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
+Shard = Annotated[
+    bool, Option("--shard", help="With torchrun: share the model out, each process keeps a part of it.")
+]
 Board = Annotated[bool, Option("--tensorboard", help="Also write TensorBoard's events into DIR.")]
 
 
@@ -58,12 +70,15 @@ def translation(
     score: Score = None,
     map: Map = None,
     learn_alpha: LearnAlpha = False,
+    bias: Bias = None,
+    copy: Copy = None,
     steps: Steps = None,
     seed: Seed = None,
     config: Config = None,
     set: Set = None,
     resume: Resume = False,
     device: Device = "auto",
+    shard: Shard = False,
     tensorboard: Board = False,
 ) -> None:
     """Train a translator into DIR; `regard translate DIR` then uses it.
@@ -75,6 +90,10 @@ def translation(
     - `regard train translation --source train.en.gz --target train.de.gz --map entmax15 --out runs/en-de`
 
     - `regard train translation --config en-de.toml --set training.rate=0.0005 --out runs/en-de --resume`
+
+    - `regard train translation --corpus phrases-fr --model luong --bias markov:2 --copy gate --out runs/fr`
+
+    - `torchrun --nproc-per-node 2 -m regard train translation --config en-de.toml --out runs/en-de --resume`
     """
     groups: dict[str, dict[str, Any]] = {
         "data": {
@@ -84,10 +103,17 @@ def translation(
             "valid_target": valid_target,
             "corpus": corpus,
         },
-        "model": {"name": model, "score": score, "map": map, "learn_alpha": learn_alpha or None},
+        "model": {
+            "name": model,
+            "score": score,
+            "map": map,
+            "learn_alpha": learn_alpha or None,
+            "bias": bias or None,
+            "copy": copy,
+        },
         "training": {"steps": steps},
     }
-    run(merged(config, groups, {"seed": seed}, set), out, resume, chosen(device), tensorboard)
+    run(merged(config, groups, {"seed": seed}, set), out, resume, chosen(device), tensorboard, shard)
 
 
 def merged(
@@ -133,7 +159,9 @@ def attempt(command: str, out: Path) -> Iterator[None]:
         yield
     except (SettingsError, RunError, DataError, WeightsError, UnknownNameError, ImportError) as error:
         complain(error)
-    except (Diverged, Interrupted) as error:
+    except Ended:
+        raise typer.Exit(1) from None
+    except (Diverged, Interrupted, Lost) as error:
         aside().print(f"{command}: {error}", soft_wrap=True)
         raise typer.Exit(130 if isinstance(error, Interrupted) else 1) from None
     except KeyboardInterrupt:
@@ -144,26 +172,42 @@ def attempt(command: str, out: Path) -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def run(values: dict[str, Any], out: Path, resume: bool, device: str, board: bool) -> None:
-    """Train a run and say how it went."""
+def run(
+    values: dict[str, Any], out: Path, resume: bool, device: str, board: bool, sharded: bool = False
+) -> None:
+    """Train a run and say how it went; of several processes the first one speaks."""
     from regard.runs import fit, resolved
-    from regard.runs.folder import finished
+    from regard.runs.folder import README, finished
 
-    with attempt("regard train", out):
-        if resume and out.is_dir() and finished(out):
-            console().print(f"{out} is trained to its end; there is nothing to resume.", soft_wrap=True)
+    with attempt("regard train", out), joined(device) as team:
+        if sharded and team.size == 1:
+            complain("--shard is for several processes: torchrun --nproc-per-node 2 -m regard train …")
+
+        def done_before() -> bool:
+            if (resume or team.again) and (out / README).exists() and finished(out):
+                return True
+            resolved(values)  # what is wrong with them is said once
+            return False
+
+        if team.led(done_before):
+            if team.first:
+                console().print(f"{out} is trained to its end; there is nothing to resume.", soft_wrap=True)
             return
         settings = resolved(values)
-        with Watching(settings.training.steps) as watching:
+        with Watching(settings.training.steps, quiet=not team.first) as watching:
             done = fit(
                 settings,
                 out,
                 resume=resume,
-                device=device,
+                device=team.device,
                 board=board,
                 listen=watching.see,
                 say=watching.say,
+                team=team,
+                sharded=sharded,
             )
+    if not team.first:
+        return
     answer, scores = console(), done.quality
     figures = f"BLEU {scores.bleu:.1f}, chrF {scores.chrf:.1f}, exact match {scores.exact_match:.3f}"
     answer.print(f"{figures} on {scores.sentences:,} validation sentences", soft_wrap=True)
@@ -173,7 +217,8 @@ def run(values: dict[str, Any], out: Path, resume: bool, device: str, board: boo
 class Watching:
     """A bar with loss, speed and time left; a line for each validation."""
 
-    def __init__(self, steps: int):
+    def __init__(self, steps: int, quiet: bool = False):
+        self.quiet = quiet
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -182,6 +227,7 @@ class Watching:
             TimeRemainingColumn(),
             console=aside(),
             transient=True,
+            disable=quiet,
         )
         self.task = self.bar.add_task("training", total=steps, figures="", visible=False)
 
@@ -194,7 +240,8 @@ class Watching:
 
     def say(self, text: str) -> None:
         """A remark."""
-        self.bar.console.print(text, soft_wrap=True)
+        if not self.quiet:
+            self.bar.console.print(text, soft_wrap=True)
 
     def see(self, report: Report) -> None:
         """What a report of the loop looks like."""

@@ -3,28 +3,29 @@
 import shutil
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
-from regard.core.errors import RunError, SettingsError
+from regard.core.errors import RunError
 from regard.core.files import write_text
-from regard.core.settings import from_dict, to_dict
+from regard.core.weights import load_tensors, put_tensors
 from regard.data import Batch, Batches, Encoded, Tokenizer
-from regard.models import MODELS
-from regard.runs.folder import LOG, README, claim, read_settings, write_settings
+from regard.runs.folder import CONFIG, LOG, MODEL, README, claim, read_settings, write_settings
+from regard.runs.resolve import build, copies, system_of
 from regard.runs.sentences import Sentences
 from regard.runs.settings import Settings
 from regard.runs.translator import Translator
 from regard.tasks import Quality, Translation, quality
-from regard.training import Report, train
+from regard.training import Report, Team, train
+from regard.training.parts import Part
 
 Say = Callable[[str], None]
 SAMPLE = 1_000_000  # lines a vocabulary is made from
+ALONE = Team()
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,18 +37,6 @@ class Fitted:
     quality: Quality  # on validation pairs
 
 
-def resolved(values: dict[str, Any]) -> Settings:
-    """Settings of nested mappings, the model's own ones checked and filled in."""
-    settings = from_dict(Settings, values)
-    given = dict(settings.model)
-    entry = MODELS[given.pop("name", "transformer")]
-    config = from_dict(entry.config, {"source_vocabulary": 4, "target_vocabulary": 4, **given}, "model.")
-    with torch.device("meta"):  # what is wrong with it is said before any work is done
-        _made(entry.kind, config)
-    kept = {k: v for k, v in to_dict(config).items() if k not in ("source_vocabulary", "target_vocabulary")}
-    return replace(settings, model={"name": entry.name, **kept})
-
-
 def fit(
     settings: Settings,
     folder: Path,
@@ -57,49 +46,72 @@ def fit(
     board: bool = False,
     listen: Callable[[Report], None] | None = None,
     say: Say = lambda _: None,
+    team: Team = ALONE,
+    sharded: bool = False,
 ) -> Fitted:
-    """Train a run into a folder; one that was interrupted goes on, if `resume` allows it."""
-    claim(folder, settings, resume=resume)
-    system, task = prepare(settings, folder, device, say)
+    """Train a run into a folder; one that was interrupted goes on, if `resume` allows it.
+
+    Every process of a team calls it; the first makes what the others find.
+    """
+    team.led(lambda: begin(settings, folder, resume or team.again, say, team.size))
+    model, task = prepare(settings, folder, device, team, sharded)
     progress = train(
-        system.model, task, settings.training, folder, seed=settings.seed, listen=listen, board=board
+        model,
+        task,
+        settings.training,
+        folder,
+        seed=settings.seed,
+        listen=listen,
+        board=board,
+        team=team,
+        sharded=sharded,
     )
-    sources, targets = _validation(settings)
-    say(f"translating {len(sources):,} validation sentences")
-    found = [t.text for t in system.translate(sources)]
-    scores = quality(sources, found, targets)
-    write_text(folder / README, page(settings, system.model, scores, progress.step))
-    return Fitted(folder, system, scores)
+    source, target = load_tokenizers(folder)
+    if sharded:  # whole again
+        model = build(settings, len(source), len(target)).to(device)
+        put_tensors(model, load_tensors(folder / MODEL), folder / MODEL)
+    system = system_of(model, source, target, settings)
+
+    def scored() -> dict[str, Any]:
+        sources, targets = _validation(settings)
+        say(f"translating {len(sources):,} validation sentences")
+        scores = quality(sources, [t.text for t in system.translate(sources)], targets)
+        write_text(folder / README, page(settings, system.model, scores, progress.step))
+        return asdict(scores)
+
+    return Fitted(folder, system, Quality(**team.led(scored)))
 
 
-def prepare(settings: Settings, folder: Path, device: str, say: Say) -> tuple[Translator, Translation]:
-    """The model and its task, made or found in the folder."""
+def begin(settings: Settings, folder: Path, resume: bool, say: Say, processes: int = 1) -> None:
+    """Make the folder, its tokenizers and its encoded pairs, where they are not there yet."""
+    claim(folder, settings, resume=resume)
     sentences = Sentences(settings.data, settings.seed)
-    source, target = tokenizers(settings, folder, sentences, say)
-    encoded = encode(settings, folder, sentences, (source, target), say)
-    model = build(settings, len(source), len(target)).to(device)
-    batches = Batches(encoded["train"], settings.training.tokens, settings.seed)
-    valid: list[Batch] = list(Batches(encoded["valid"], settings.training.tokens, 0).epoch(0))
-    task = Translation(batches, valid, settings.training.smoothing, device)
-    return Translator(model, source, target, settings.decoding), task
+    pairs = encode(settings, folder, sentences, tokenizers(settings, folder, sentences, say), say)["train"]
+    if len(pairs) < processes:
+        raise RunError(
+            f"there are more processes ({processes}) than training pairs ({len(pairs)}). Start fewer."
+        )
 
 
-def build(settings: Settings, source: int, target: int) -> nn.Module:
-    """The model of the settings for vocabularies of these sizes, its first weights from the seed."""
-    given = dict(settings.model)
-    entry = MODELS[given.pop("name")]
-    config = from_dict(
-        entry.config, {"source_vocabulary": source, "target_vocabulary": target, **given}, "model."
-    )
-    torch.manual_seed(settings.seed)
-    return _made(entry.kind, config)
-
-
-def _made(kind: Callable[[Any], nn.Module], config: Any) -> nn.Module:
-    try:
-        return kind(config)
-    except ValueError as error:
-        raise SettingsError(f"model: {error}") from None
+def prepare(
+    settings: Settings, folder: Path, device: str, team: Team = ALONE, sharded: bool = False
+) -> tuple[nn.Module, Translation]:
+    """The model and its task, for a folder that was begun."""
+    if not (folder / CONFIG).exists():
+        raise RunError(
+            f"process {team.rank} does not see {folder / CONFIG}, which process 0 has written: "
+            "--out must be in a place that all machines share."
+        )
+    source, target = load_tokenizers(folder)
+    train, valid = (Encoded.open(folder / "cache" / part) for part in ("train", "valid"))
+    model = build(settings, len(source), len(target))
+    if not sharded:  # one that is shared out may not fit on a device before
+        model = model.to(device)
+    tokens = settings.training.tokens
+    batches = Part(train, tokens, settings.seed, team)
+    held_out: list[Batch] = list(Batches(valid, tokens, 0).epoch(0))
+    task = Translation(batches, held_out, settings.training.smoothing, device)
+    return model, task
 
 
 def tokenizers(
@@ -139,7 +151,7 @@ def encode(
         cache = folder / "cache" / part
         if not cache.exists():
             say(f"encoding the {'training' if part == 'train' else 'validation'} pairs")
-            Encoded.make(pairs(), *two, cache, longest=settings.data.longest)
+            Encoded.make(pairs(), *two, cache, longest=settings.data.longest, copying=copies(settings))
         found[part] = Encoded.open(cache)
         if not len(found[part]):
             raise RunError(

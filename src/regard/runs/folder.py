@@ -1,20 +1,26 @@
 """The folder of a run: what is in it, and whether it may be begun, continued or used."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from regard.core.errors import RunError
 from regard.core.files import write_text
 from regard.core.settings import different, from_dict, read_toml, to_dict, toml
+from regard.runs.resolve import resolved
 from regard.runs.settings import Settings
 from regard.training import Checkpoints
 
 CONFIG, MODEL, README, LOG = "config.toml", "model.safetensors", "README.md", "log.jsonl"
 
 
-def claim(folder: Path, settings: Settings, *, resume: bool) -> None:
-    """Make a folder that of a run with these settings, or see that it is one already and may go on."""
+def claim(
+    folder: Path, settings: Any, *, resume: bool, resolve: Callable[[dict[str, Any]], Any] = resolved
+) -> None:
+    """Make a folder that of a run with these settings, or see that it is one already and may go on.
+
+    `resolve` makes such settings of what config.toml has.
+    """
     config = folder / CONFIG
     if folder.exists() and not folder.is_dir():
         raise RunError(f"{folder} is a file; a run needs a folder.")
@@ -23,7 +29,7 @@ def claim(folder: Path, settings: Settings, *, resume: bool) -> None:
             raise RunError(
                 f"{folder} already holds a run. Continue it with --resume, or choose another --out."
             )
-        before, now = _comparable(read_toml(config)), _comparable(to_dict(settings))
+        before, now = _comparable(to_dict(resolve(read_toml(config)))), _comparable(to_dict(settings))
         if changed := different(before, now):
             was = ", ".join(f"{name} was {_at(before, name)!r}, now {_at(now, name)!r}" for name in changed)
             raise RunError(f"{folder} was begun with other settings ({was}). Resume it with its own.")
@@ -35,18 +41,23 @@ def claim(folder: Path, settings: Settings, *, resume: bool) -> None:
     write_settings(folder, settings)
 
 
-def write_settings(folder: Path, settings: Settings) -> None:
+def write_settings(folder: Path, settings: Any) -> None:
     """Write config.toml."""
     write_text(folder / CONFIG, toml(to_dict(settings)))
 
 
-def read_settings(folder: Path) -> Settings:
-    """The settings of the run in a folder."""
+def read_config(folder: Path) -> dict[str, Any]:
+    """What config.toml of the run in a folder has."""
     if not folder.is_dir():
         raise RunError(f"there is no folder {folder}.")
     if not (folder / CONFIG).exists():
         raise RunError(f"{folder} holds no run: {CONFIG} is missing.")
-    return from_dict(Settings, read_toml(folder / CONFIG))
+    return read_toml(folder / CONFIG)
+
+
+def read_settings(folder: Path) -> Settings:
+    """The settings of the run in a folder."""
+    return from_dict(Settings, read_config(folder))
 
 
 def finished(folder: Path) -> bool:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from regard.core.errors import RunError
 from regard.core.weights import load_tensors, put_tensors
-from regard.runs.fit import build, load_tokenizers
+from regard.runs.fit import load_tokenizers
 from regard.runs.folder import MODEL, read_settings
+from regard.runs.resolve import build, system_of
 from regard.runs.translator import Translator
 
 
@@ -18,4 +19,4 @@ def load(folder: str | Path, device: str = "cpu") -> Translator:
     source, target = load_tokenizers(folder)
     model = build(settings, len(source), len(target))
     put_tensors(model, load_tensors(folder / MODEL), folder / MODEL)
-    return Translator(model.to(device), source, target, settings.decoding)
+    return system_of(model.to(device), source, target, settings)

@@ -68,14 +68,19 @@ class Translation:
 
 
 class Translator:
-    """A model with its tokenizers."""
+    """A model with its tokenizers; `reverse` is the one that was trained with it, the other way."""
 
     def __init__(
-        self, model: nn.Module, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer, decoding: Decoding
+        self,
+        model: nn.Module,
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        decoding: Decoding,
+        reverse: "Translator | None" = None,
     ):
         self.model = model.eval()
         self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
-        self.decoding = decoding
+        self.decoding, self.reverse = decoding, reverse
 
     @property
     def copies(self) -> bool:

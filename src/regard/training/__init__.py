@@ -1,8 +1,12 @@
-"""Training: one loop for every task, with checkpoints that continue a run bit for bit."""
+"""Training: one loop for every task, in one process or in many, whose runs continue bit for bit."""
 
 from regard.training.checkpoints import Checkpoint as Checkpoint
 from regard.training.checkpoints import Checkpoints as Checkpoints
 from regard.training.loop import train as train
+from regard.training.processes import Ended as Ended
+from regard.training.processes import Lost as Lost
+from regard.training.processes import Team as Team
+from regard.training.processes import joined as joined
 from regard.training.schedules import rate_at as rate_at
 from regard.training.settings import Training as Training
 from regard.training.task import Diverged as Diverged

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from regard.core.errors import WeightsError
@@ -83,6 +84,18 @@ class Checkpoints:
 
     def _path(self, step: int) -> Path:
         return self.folder / f"{step:08d}"
+
+
+def average(models: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of weights by name; what is not floating point is taken from the last."""
+    means = {}
+    for name, last in models[-1].items():
+        if last.is_floating_point():
+            total = torch.stack([model[name].double() for model in models]).mean(0)
+            means[name] = total.to(last.dtype)
+        else:
+            means[name] = last
+    return means
 
 
 def _digest(path: Path) -> str:

@@ -3,6 +3,9 @@
 Before each step torch's generator is seeded from the run's seed and the step, and the place in the data is
 counted, so that a run killed at any moment and continued from its last checkpoint has, bit for bit, the
 weights of one that was not.
+
+Several processes share each batch. Losses and gradients are summed over all of them and divided by the number
+of tokens they had together, so that neither their number nor that of the batches in a step matters.
 """
 
 import math
@@ -16,13 +19,19 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.files import beside
-from regard.core.weights import put_tensors, save_tensors, tensors_of
-from regard.training.checkpoints import Checkpoint, Checkpoints
+from regard.core.weights import put_tensors, save_tensors
+from regard.training.checkpoints import Checkpoint, Checkpoints, average
 from regard.training.log import Log
+from regard.training.objective import Objective
+from regard.training.optimiser import memory_of, optimiser, put_memory
+from regard.training.processes import Team
 from regard.training.schedules import rate_at
 from regard.training.settings import Training
+from regard.training.sharding import put_weights, shard, weights_of, whole
 from regard.training.stopping import stoppable
 from regard.training.task import Diverged, Interrupted, Listener, Progress, Report, Task
+
+ALONE = Team()
 
 
 def train(
@@ -34,9 +43,15 @@ def train(
     seed: int,
     listen: Listener | None = None,
     board: bool = False,
+    team: Team = ALONE,
+    sharded: bool = False,
 ) -> Progress:
-    """Train a model into a folder, from its last checkpoint if there is one; leaves model.safetensors."""
-    return _Loop(model, task, settings, folder, seed, listen, board).run()
+    """Train a model into a folder, from its last checkpoint if there is one; leaves model.safetensors.
+
+    Every process of a team calls it, with a task that has its part of each batch; `sharded` shares the model
+    out among them, in place.
+    """
+    return _Loop(model, task, settings, folder, seed, listen, board, team, sharded).run()
 
 
 class _Loop:
@@ -49,17 +64,28 @@ class _Loop:
         seed: int,
         listen: Listener | None,
         board: bool,
+        team: Team,
+        sharded: bool,
     ):
         self.model, self.task, self.settings, self.folder, self.seed = model, task, settings, folder, seed
-        self.device = next(model.parameters()).device
-        self.listen = listen
-        self.optimiser = _optimiser(model, settings)
+        self.listen, self.team, self.sharded = listen, team, sharded
         self.checkpoints = Checkpoints(folder / "checkpoints")
         self.progress = Progress()
-        self._restore()
-        self.log = Log(folder / "log.jsonl", self.progress.step, folder / "tensorboard" if board else None)
+        found = self._restored()
+        if sharded:
+            shard(model, team)
+        self.optimiser = optimiser(model, settings)
+        if found is not None:
+            put_memory(self.optimiser, found.memory)
+        half = settings.precision == "bfloat16"
+        self.objective = Objective(model, task, team, sharded=sharded, half=half)
+        self.log: Log | None = None
+        if team.first:
+            self.log = Log(
+                folder / "log.jsonl", self.progress.step, folder / "tensorboard" if board else None
+            )
         for damage in self.checkpoints.damaged:
-            self.log.write(step=self.progress.step, warning=damage)
+            self._write(step=self.progress.step, warning=damage)
         self.spent = self.tokens = 0.0  # seconds and tokens since the last report
 
     def run(self) -> Progress:
@@ -79,11 +105,12 @@ class _Loop:
                     seen = self._validate()
                 if step % settings.report == 0 or seen is not None:
                     self._report(loss, rate, seen, (monotonic() - begun) / (step - first))
-                if seen is not None or step % settings.save == 0 or self._ended() or stopped():
+                (stop,) = self.team.sum(stopped())
+                if seen is not None or step % settings.save == 0 or self._ended() or stop:
                     self._save()
                 if self._ended():
                     break
-                if stopped():
+                if stop:
                     raise Interrupted(f"stopped after step {step}; --resume goes on from there.")
         self._finish()
         return progress
@@ -116,23 +143,22 @@ class _Loop:
         """One step of the optimiser: loss per token, tokens, learning rate."""
         progress, settings = self.progress, self.settings
         progress.step += 1
-        torch.manual_seed(_mixed(self.seed, progress.step))
+        torch.manual_seed(_mixed(self.seed, progress.step, self.team.rank))
         rate = rate_at(progress.step, settings, progress.halvings)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.zero_grad(set_to_none=True)
-        total, count = 0.0, 0
-        for batch in batches:
-            with self._precision():
-                loss, tokens = self.task.loss(self.model, batch)
-            loss.backward()
-            total, count = total + loss.item(), count + tokens
+        own, tokens = 0.0, 0
+        for number, batch in enumerate(batches, 1):
+            loss, some = self.objective.backward(batch, last=number == len(batches))
+            own, tokens = own + loss, tokens + some
+        total, count = self.team.sum(own, tokens)
         parameters = [p for p in self.model.parameters() if p.grad is not None]
         for p in parameters:
             assert p.grad is not None
             p.grad.div_(count)
         most = settings.clip or math.inf
-        norm = torch.nn.utils.clip_grad_norm_(parameters, most)
+        norm = whole(torch.nn.utils.clip_grad_norm_(parameters, most))
         if not (math.isfinite(total) and bool(norm.isfinite())):
             raise Diverged(
                 f"the loss became {total / count:.3g} at step {progress.step} (batch {progress.batch} of "
@@ -140,18 +166,14 @@ class _Loop:
                 "try a lower training.rate or a longer training.warmup."
             )
         self.optimiser.step()
-        return total / count, count, rate
-
-    def _precision(self) -> Any:
-        half = self.settings.precision == "bfloat16"
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=half)
+        return total / count, int(count), rate
 
     def _measure(self) -> dict[str, float]:
         self.model.eval()
-        with torch.no_grad(), self._precision():
+        with torch.no_grad(), self.objective.precision():
             seen = self.task.validate(self.model)
         self.model.train()
-        return seen
+        return self.team.tell(seen)
 
     def _validate(self) -> dict[str, float]:
         progress, seen = self.progress, self._measure()
@@ -170,33 +192,41 @@ class _Loop:
         line: dict[str, Any] = {"step": step, "loss": loss, "rate": rate, "tokens_per_second": round(speed)}
         if seen is not None:
             line |= {f"validation_{name}": value for name, value in seen.items()}
-        self.log.write(**line)
+        self._write(**line)
         if self.listen is not None:
             self.listen(Report(step, steps, loss, rate, speed, per_step * (steps - step), seen))
 
+    def _write(self, **line: Any) -> None:
+        if self.log is not None:
+            self.log.write(**line)
+
     def _save(self) -> None:
         progress = self.progress
-        state = {"progress": asdict(progress), "seed": self.seed}
-        memory = {
-            f"{index}.{name}": tensor.cpu() for index, held in self.optimiser.state_dict()["state"].items()
-            for name, tensor in held.items()
-        }  # fmt: skip
-        self.checkpoints.save(Checkpoint(progress.step, tensors_of(self.model), memory, state))
-        recent = self.checkpoints.steps()[-2:]
-        self.checkpoints.tidy({*recent, *progress.validated, progress.best_step})
-
-    def _restore(self) -> None:
-        found = self.checkpoints.newest()
-        if found is None:
+        if not (self.team.first or self.sharded):
             return
-        self.progress = Progress(**found.state["progress"])
-        put_tensors(self.model, found.model, self.checkpoints.folder)
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in found.memory.items():
-            index, what = name.split(".", 1)
-            state.setdefault(int(index), {})[what] = tensor
-        groups = self.optimiser.state_dict()["param_groups"]
-        self.optimiser.load_state_dict({"state": state, "param_groups": groups})
+        model, memory = weights_of(self.model), memory_of(self.optimiser)
+        if self.team.first:
+            state = {"progress": asdict(progress), "seed": self.seed}
+            self.checkpoints.save(Checkpoint(progress.step, model, memory, state))
+            recent = self.checkpoints.steps()[-2:]
+            self.checkpoints.tidy({*recent, *progress.validated, progress.best_step})
+
+    def _restored(self) -> Checkpoint | None:
+        """The last whole checkpoint, its weights in the model; the first process looks for it."""
+        found: list[Checkpoint] = []
+
+        def put(checkpoint: Checkpoint | None) -> int:
+            if checkpoint is None:
+                return 0
+            put_tensors(self.model, checkpoint.model, self.checkpoints.folder)
+            self.progress = Progress(**checkpoint.state["progress"])
+            found.append(checkpoint)
+            return checkpoint.step
+
+        step = self.team.led(lambda: put(self.checkpoints.newest()))
+        if step and not self.team.first:
+            put(self.checkpoints.load(step))
+        return found[0] if found else None
 
     def _last(self) -> int:
         return max(self.checkpoints.steps(), default=0)
@@ -204,23 +234,30 @@ class _Loop:
     def _finish(self) -> None:
         """The best weights in validation, or the average of the last ones if that is better."""
         progress = self.progress
+        self._wait()  # for the checkpoints that are about to be read
         chosen, figures = self._candidates()
-        with beside(self.folder / "model.safetensors") as draft:
-            save_tensors(chosen, draft)
-        put_tensors(self.model, chosen, self.folder)
+        if self.team.first:
+            with beside(self.folder / "model.safetensors") as draft:
+                save_tensors(chosen, draft)
+        put_weights(self.model, chosen, self.folder)
         progress.finished = True
-        self.log.write(step=progress.step, finished=True, **figures)
+        self._write(step=progress.step, finished=True, **figures)
         self._save()
+        self._wait()
         self.model.eval()
+
+    def _wait(self) -> None:
+        """Until the first process has written all it had to."""
+        self.team.tell(None)
 
     def _candidates(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         progress, steps = self.progress, self.progress.validated
         best = self.checkpoints.load(progress.best_step) if progress.best_step else None
-        weights = tensors_of(self.model) if best is None else best.model
+        weights = weights_of(self.model) if best is None else best.model
         figures: dict[str, Any] = {"best_step": progress.best_step}
         if len(steps) > 1:
             averaged = average([self.checkpoints.load(step).model for step in steps])
-            put_tensors(self.model, averaged, self.folder)
+            put_weights(self.model, averaged, self.folder)
             loss = self._measure()["loss"]
             figures["averaged"], figures["averaged_loss"] = steps, loss
             if loss <= progress.best:
@@ -228,27 +265,6 @@ class _Loop:
         return weights, figures
 
 
-def average(models: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of weights by name; what is not floating point is taken from the last."""
-    means = {}
-    for name, last in models[-1].items():
-        if last.is_floating_point():
-            total = torch.stack([model[name].double() for model in models]).mean(0)
-            means[name] = total.to(last.dtype)
-        else:
-            means[name] = last
-    return means
-
-
-def _optimiser(model: nn.Module, settings: Training) -> torch.optim.Optimizer:
-    kind = torch.optim.Adam if settings.optimiser == "adam" else torch.optim.AdamW
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    betas = (settings.beta1, settings.beta2)
-    return kind(
-        parameters, lr=settings.rate, betas=betas, eps=1e-9, weight_decay=settings.decay, foreach=True
-    )
-
-
-def _mixed(seed: int, step: int) -> int:
-    """A seed of its own for every step of every run."""
-    return (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9) % (1 << 63)
+def _mixed(seed: int, step: int, rank: int) -> int:
+    """A seed of its own for every step of every run, in every process."""
+    return (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) % (1 << 63)
