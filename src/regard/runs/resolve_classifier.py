@@ -1,0 +1,68 @@
+"""From settings to a classifier: what is wrong with them is said before any work is done."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from regard.core.errors import SettingsError
+from regard.core.settings import fields_of, from_dict, to_dict
+from regard.core.tokens import UNK
+from regard.data import Tokenizer
+from regard.data.classes import Classes
+from regard.data.vectors import vectors
+from regard.models.classifiers import CLASSIFIERS, Classifier
+from regard.runs.classifier_settings import ClassifierSettings
+
+FOUND = ("vocabulary", "classes", "pairs", "ends")  # in the data, not set by anyone
+ENDS = (".", "!", "?", "…", "。", "！", "？")  # how the last token of a sentence ends
+
+
+def resolved(values: dict[str, Any]) -> ClassifierSettings:
+    """Settings of nested mappings, the model's own ones checked and filled in."""
+    settings = from_dict(ClassifierSettings, values)
+    given = {"name": "attentive_bilstm", **settings.model}
+    if said := [name for name in FOUND if name in given]:
+        raise SettingsError(f"model.{said[0]} comes from the data and cannot be set.")
+    with torch.device("meta"):
+        model = build(replace(settings, model=given), 8, Classes(["a", "b"], False))
+    kept = {name: value for name, value in to_dict(model.config).items() if name not in FOUND}
+    return replace(settings, model={"name": given["name"], **kept})
+
+
+def build(
+    settings: ClassifierSettings, vocabulary: int, classes: Classes, tokenizer: Tokenizer | None = None
+) -> Classifier:
+    """The model of the settings for these classes, its first weights from the seed."""
+    given = dict(settings.model)
+    entry = CLASSIFIERS[given.pop("name")]
+    sizes: dict[str, Any] = {
+        "vocabulary": vocabulary,
+        "classes": len(classes.names),
+        "pairs": classes.pairs,
+    }
+    if tokenizer is not None and "ends" in fields_of(entry.config):
+        sizes["ends"] = ends(tokenizer)
+    torch.manual_seed(settings.seed)
+    try:
+        return entry.kind(from_dict(entry.config, {**sizes, **given}, "model."))
+    except ValueError as error:
+        raise SettingsError(f"model: {error}".replace("model: model.", "model.")) from None
+
+
+def ends(tokenizer: Tokenizer) -> list[int]:
+    """The tokens that end a sentence."""
+    known = range(UNK + 1, len(tokenizer))
+    return [i for i, piece in zip(known, tokenizer.pieces(known), strict=True) if piece.endswith(ENDS)]
+
+
+def begin_with_vectors(
+    model: Classifier, path: str, tokenizer: Tokenizer, say: Callable[[str], None] = lambda _: None
+) -> None:
+    """Put the vectors of a file in the place of those the words of a model began with."""
+    weight = model.words.E.weight
+    tokens, found = vectors(path, tokenizer, weight.shape[1])
+    with torch.no_grad():
+        weight[tokens] = found
+    say(f"{path} has vectors of {len(tokens):,} of {len(tokenizer):,} tokens")

@@ -1,0 +1,36 @@
+"""The optimiser, and its memory as whole tensors by name: the number of the parameter, then what it is."""
+
+import torch
+from torch import Tensor, nn
+
+from regard.training.settings import Training
+from regard.training.sharding import parted, whole
+
+
+def optimiser(model: nn.Module, settings: Training) -> torch.optim.Optimizer:
+    """Adam or AdamW over all that is learned."""
+    kind = torch.optim.Adam if settings.optimiser == "adam" else torch.optim.AdamW
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    betas = (settings.beta1, settings.beta2)
+    return kind(
+        parameters, lr=settings.rate, betas=betas, eps=1e-9, weight_decay=settings.decay, foreach=True
+    )
+
+
+def memory_of(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """What it remembers; of a shared model, all processes must ask."""
+    return {
+        f"{index}.{name}": whole(tensor) for index, held in optimiser.state_dict()["state"].items()
+        for name, tensor in held.items()
+    }  # fmt: skip
+
+
+def put_memory(optimiser: torch.optim.Optimizer, memory: dict[str, Tensor]) -> None:
+    """Let it remember what `memory_of` gave."""
+    (group,) = optimiser.state_dict()["param_groups"]
+    parameters: list[Tensor] = optimiser.param_groups[0]["params"]
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in memory.items():
+        index, what = name.split(".", 1)
+        state.setdefault(int(index), {})[what] = parted(tensor, parameters[int(index)])
+    optimiser.load_state_dict({"state": state, "param_groups": [group]})
