@@ -13,7 +13,8 @@ from datetime import timedelta
 from time import monotonic, sleep
 from uuid import uuid4
 
-from torch.distributed import DistStoreError, PrefixStore, Store
+from torch.distributed import DistStoreError
+from torch.distributed.distributed_c10d import PrefixStore, Store
 
 
 def met(store: Store, rank: int, size: int, timeout: timedelta) -> Store:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch.distributed.rendezvous import rendezvous
 
 from regard.core.errors import SettingsError
 from regard.training.meeting import met
@@ -78,11 +79,12 @@ class Team:
         if self.size == 1:
             return work()
         if not self.first:
-            while (outcome := self.tell({})) == WORKING:
-                pass
+            outcome: Any = WORKING
+            while outcome == WORKING:
+                outcome = self.tell(outcome)
             if outcome == FAILED:
                 raise Ended("process 0 ended, and has said why.")
-            return outcome["value"]  # type: ignore[return-value]
+            return outcome["value"]  # type: ignore[no-any-return]
         try:
             with self._signs():
                 value = work()
@@ -125,7 +127,7 @@ def joined(device: str = "cpu") -> Iterator[Team]:
         return
     device, backend = _own(device)
     try:
-        store, *_ = next(dist.rendezvous("env://", timeout=TIMEOUT))
+        store, *_ = next(rendezvous("env://", timeout=TIMEOUT))
         store = met(store, rank, size, TIMEOUT)
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
         (lives,) = Team(rank, size).sum(again)

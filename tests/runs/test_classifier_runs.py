@@ -1,0 +1,277 @@
+"""A classifier from labelled texts to answers: trained, continued, loaded, asked, and refused where it must be."""
+
+import json
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from regard.alignment import load
+from regard.cli import app
+from regard.cli import classify as _classify  # noqa: F401
+from regard.cli import train_classification as _train  # noqa: F401
+from regard.cli.evaluate_classification import evaluate_classification
+from regard.core.errors import RunError, SettingsError
+from regard.core.weights import load_tensors
+from regard.data.text import DataError
+from regard.runs.fit_classifier import evaluate, fit_classifier, is_classifier, load_classifier
+from regard.runs.resolve_classifier import resolved
+from regard.runs.texts import Texts
+from regard.training import Interrupted
+
+SETTINGS = {
+    "seed": 3,
+    "data": {"corpus": "sentiment", "texts": 300, "held_out": 60},
+    "model": {"name": "attentive_mlp", "embedding": 16, "width": 16, "dropout": 0.1},
+    "training": {
+        "steps": 24,
+        "tokens": 600,
+        "warmup": 5,
+        "rate": 0.02,
+        "validate": 8,
+        "save": 4,
+        "report": 8,
+    },
+}
+GOOD, BAD = "so good", "so bad"
+
+
+def settings(**groups):
+    return {
+        name: {**value, **groups.get(name, {})} if isinstance(value, dict) else value
+        for name, value in SETTINGS.items()
+    }
+
+
+def files(folder, rows, name="train.jsonl"):
+    path = folder / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "toy"
+    return fit_classifier(resolved(SETTINGS), folder)
+
+
+def test_a_run_says_what_it_is(run):
+    page = (run.folder / "README.md").read_text()
+    assert f"accuracy {run.quality.accuracy:.4f}" in page and "attentive_mlp" in page
+    config = resolved(__import__("tomllib").loads((run.folder / "config.toml").read_text()))
+    assert config.data.fingerprint and config.model["width"] == 16
+    assert is_classifier(run.folder)
+    assert run.quality.texts == 60
+
+
+def test_a_loaded_run_gives_the_same_answers_and_says_where_it_looked(run):
+    texts = ["the film was exquisite", "dull", "a house by the river and quixotic words"]
+    here, there = run.system.classify(texts), load(run.folder).classify(texts)
+    for mine, theirs, text in zip(here, there, texts, strict=True):
+        assert mine.probabilities == theirs.probabilities
+        assert sum(mine.probabilities.values()) == pytest.approx(1)
+        assert mine.label == max(mine.probabilities, key=mine.probabilities.get)
+        assert theirs.words == text.split()
+        assert theirs.weights.shape == (1, len(theirs.words))
+        torch.testing.assert_close(theirs.weights.sum(-1), torch.ones(1))
+        (attended,) = theirs.attended.values()
+        assert attended.weights.shape == (1, 1, len(theirs.words))
+
+
+def test_answers_do_not_depend_on_their_company(run):
+    texts = ["dull", "the film was exquisite and touching", "a house", "great great awful"] * 3
+    together = run.system.classify(texts)
+    for text, found in zip(texts[:4], together, strict=False):
+        (alone,) = run.system.classify([text])
+        assert alone.probabilities["positive"] == pytest.approx(found.probabilities["positive"], abs=1e-6)
+
+
+@pytest.mark.parametrize("model", ["attentive_mlp", "self_attentive"])
+def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path, model, monkeypatch):
+    chosen = resolved(settings(model={"name": model}, training={"steps": 12, "save": 3}))
+    if model != "attentive_mlp":
+        small = {"name": model, "embedding": 8, "width": 8, "rows": 2, "compared": 4, "inner": 4}
+        chosen = resolved({**settings(training={"steps": 12, "save": 3}), "model": small})
+    fit_classifier(chosen, tmp_path / "whole")
+
+    def stop(report):
+        if report.step >= 8:
+            import signal
+
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        fit_classifier(chosen, tmp_path / "parts", listen=stop)
+    fit_classifier(chosen, tmp_path / "parts", resume=True)
+    whole, parts = (load_tensors(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
+    assert whole.keys() == parts.keys()
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+def test_pairs_of_texts(tmp_path):
+    rows = [
+        {"text": f"anna {a} bert {b}", "second": who, "label": a if who == "anna" else b}
+        for a in ("good", "bad")
+        for b in ("good", "bad")
+        for who in ("anna", "bert")
+    ] * 6
+    path = files(tmp_path, rows)
+    run = fit_classifier(
+        resolved(settings(data={"corpus": None, "train": str(path)}, training={"steps": 4, "validate": 4})),
+        tmp_path / "run",
+    )
+    system = load_classifier(run.folder)
+    (answer,) = system.classify([("anna good bert bad", "bert")])
+    assert answer.label in ("good", "bad") and answer.weights.shape == (1, 4)
+    with pytest.raises(ValueError, match=r"takes \(text, second text\)"):
+        system.classify(["anna good"])
+    found = CliRunner().invoke(
+        app, ["classify", str(run.folder)], input="anna good\tanna\n\nbert bad\tbert\n"
+    )
+    assert found.exit_code == 0 and [bool(line) for line in found.stdout.splitlines()] == [True, False, True]
+    assert "a tab" in CliRunner().invoke(app, ["classify", str(run.folder)], input="anna\n").output
+
+
+def test_a_hierarchical_run_knows_where_sentences_end(tmp_path):
+    rows = [{"text": f"it rained . {w} ! so it was", "label": w} for w in ("good", "bad")] * 10
+    small = {"name": "hierarchical", "embedding": 8, "width": 8}
+    values = settings(data={"corpus": None, "train": str(files(tmp_path, rows))}, training={"steps": 3})
+    run = fit_classifier(resolved({**values, "model": small}), tmp_path / "run")
+    system = load_classifier(run.folder)
+    (answer,) = system.classify(["it rained . good ! so it was"])
+    words, sentences = (answer.attended[path].weights[0] for path in system.model.looks)
+    assert sentences.shape == (1, 3)
+    assert ((words > 0).sum(-1)).tolist() == [3, 2, 3]
+    torch.testing.assert_close(answer.weights, sentences @ words)
+
+
+def test_vectors_are_what_words_begin_with(tmp_path):
+    path = files(tmp_path, [{"text": GOOD, "label": 1}, {"text": BAD, "label": 0}] * 6)
+    (tmp_path / "v.txt").write_text("good 1 2 3 4\nunheard 0 0 0 0\nbad 4 3 2 1\n")
+    data = {"corpus": None, "train": str(path), "vectors": str(tmp_path / "v.txt")}
+    said = []
+    chosen = resolved(
+        settings(data=data, model={"embedding": 4}, training={"steps": 1, "rate": 1e-9, "decay": 0.0})
+    )
+    run = fit_classifier(chosen, tmp_path / "run", say=said.append)
+    (token,) = run.system.tokenizer.encode("good")
+    torch.testing.assert_close(run.system.model.words.E.weight[token], torch.tensor([1.0, 2, 3, 4]))
+    assert any("vectors of 2 of" in line for line in said)
+    with pytest.raises(DataError, match="Set model.embedding=4"):
+        fit_classifier(resolved(settings(data=data, model={"embedding": 5})), tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "held_out", "words"),
+    [
+        ([{"text": GOOD, "label": 1}] * 4, None, "at least two different labels; they are all '1'"),
+        ([{"text": GOOD, "label": 1}], None, "at least 2 are needed"),
+        (
+            [{"text": GOOD, "label": 1}, {"text": BAD, "label": 0}],
+            [{"text": GOOD, "label": 2}],
+            "text 1: the label '2' is not among",
+        ),
+        (
+            [{"text": GOOD, "label": 1}, {"text": BAD, "label": 0}],
+            [{"text": GOOD, "label": 1, "second": "x"}],
+            "a second text came",
+        ),
+        ([{"text": GOOD, "label": 1}, {"text": " ", "label": 0}], None, "line 2: text is empty"),
+    ],
+)
+def test_bad_data_leave_nothing_behind(tmp_path, rows, held_out, words):
+    data = {"corpus": None, "train": str(files(tmp_path, rows))}
+    if held_out:
+        data["valid"] = str(files(tmp_path, held_out, "valid.jsonl"))
+    with pytest.raises((DataError, RunError), match=words):
+        fit_classifier(resolved(settings(data=data)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        ({"data": {"corpus": None}}, "data.train"),
+        ({"data": {"train": "x.tsv"}}, "exclude"),
+        ({"data": {"texts": 0}}, "data.texts"),
+        ({"model": {"name": "attentive_bilstm", "width": 15}}, "model: width must be even"),
+        ({"model": {"pairs": True}}, "model.pairs comes from the data"),
+        ({"model": {"map": "argmax"}}, "no gradient"),
+        ({"model": {"learn_alpha": True}}, "learn_alpha is for map"),
+        ({"model": {"wide": 3}}, "no setting model.wide; did you mean model.width"),
+    ],
+)
+def test_bad_settings_are_named(groups, words):
+    with pytest.raises(SettingsError, match=words):
+        resolved(settings(**groups))
+
+
+def test_an_empty_text_has_no_class(run):
+    with pytest.raises(ValueError, match="text 2 is empty"):
+        run.system.classify(["good", " "])
+    with pytest.raises(TypeError, match="list of texts"):
+        run.system.classify("good")
+    assert run.system.classify([]) == []
+
+
+def test_evaluate_scores_a_file(run, tmp_path, capsys):
+    texts = [text for _, text in Texts(resolved(SETTINGS).data, 3).valid()]
+    path = tmp_path / "test.tsv"
+    path.write_text("text\tlabel\n" + "".join(f"{t.text}\t{t.label}\n" for t in texts))
+    evaluate_classification(run.folder, path, True, "cpu")
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["accuracy"] == run.quality.accuracy and scores["texts"] == 60
+    assert scores["by_class"].keys() == {"negative", "positive"}
+    evaluate_classification(run.folder, path, False, "cpu")
+    shown = capsys.readouterr().out
+    assert f"accuracy {run.quality.accuracy:.4f}" in shown and "negative" in shown
+    path.write_text("so good\tsplendid\n")
+    with pytest.raises(DataError, match="'splendid' is not among"):
+        evaluate_classification(run.folder, path, True, "cpu")
+    with pytest.raises(RunError, match="--data"):
+        evaluate_classification(run.folder, None, True, "cpu")
+
+
+def test_commands(tmp_path):
+    out = str(tmp_path / "run")
+    options = [
+        "--corpus",
+        "agreement",
+        "--map",
+        "entmax",
+        "--learn-alpha",
+        "--model",
+        "attentive_cnn",
+        "--steps",
+    ]
+    small = [f"data.{k}={v}" for k, v in (("texts", 60), ("held_out", 20))] + [
+        "model.embedding=8",
+        "model.width=8",
+    ]
+    options = [*options, "2", "--out", out, "--device", "cpu", *[x for one in small for x in ("--set", one)]]
+    trained = CliRunner().invoke(app, ["train", "classification", *options])
+    assert trained.exit_code == 0 and "on 20 validation texts" in trained.stdout
+    again = CliRunner().invoke(app, ["train", "classification", *options])
+    assert again.exit_code == 2 and "--resume" in again.output
+    done = CliRunner().invoke(app, ["train", "classification", *options, "--resume"])
+    assert "nothing to resume" in done.stdout
+    plain = CliRunner().invoke(app, ["classify", out], input="the key to the cabinets\n\nthe keys\n")
+    assert [line in ("singular", "plural", "") for line in plain.stdout.splitlines()] == [True] * 3
+    answer = CliRunner().invoke(app, ["classify", out, "--json"], input="the key\n")
+    found = json.loads(answer.stdout)
+    assert found["words"] == ["the", "key"] and len(found["weights"][0]) == 2
+    other = CliRunner().invoke(app, ["classify", str(tmp_path)], input="x\n")
+    assert other.exit_code == 2 and "no classifier" in other.output
+
+
+def test_quality_of_a_hand_worked_case(run):
+    from regard.tasks.classes import class_quality
+
+    said = [{"a": 0.9, "b": 0.1}, {"a": 0.6, "b": 0.4}, {"a": 0.2, "b": 0.8}, {"a": 0.7, "b": 0.3}]
+    found = class_quality(said, ["a", "b", "b", "a"])
+    assert found.accuracy == 0.75
+    assert found.by_class["a"] == pytest.approx({"texts": 2, "precision": 2 / 3, "recall": 1, "f1": 0.8})
+    assert found.by_class["b"] == pytest.approx({"texts": 2, "precision": 1, "recall": 0.5, "f1": 2 / 3})
+    assert found.macro_f1 == pytest.approx((0.8 + 2 / 3) / 2)
+    assert evaluate(run.system, iter(Texts(resolved(SETTINGS).data, 3).valid())) == run.quality
