@@ -12,7 +12,7 @@ LAYERS = [
     "core", "kernels", "structures continuous", "scores maps positions masks", "losses", "roads", "attention",
     "looking", "memories",
     "heads", "swap testing", "models", "views", "data", "tasks", "training decoding", "runs", "alignment",
-    "explanations", "audits", "bridges", "claims bench serve", "cli", "__main__",
+    "explanations", "analyses", "audits", "bridges", "claims bench serve", "cli", "__main__",
 ]  # fmt: skip
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names.split()}
 ROOT = Path(regard.__file__).parent

@@ -1,6 +1,7 @@
-"""A classifier from labelled texts to answers: trained, continued, loaded, asked, and refused where it must be."""
+"""A classifier from labelled texts to answers: trained, continued, loaded, asked, refused."""
 
 import json
+import signal
 
 import pytest
 import torch
@@ -15,7 +16,9 @@ from regard.core.errors import RunError, SettingsError
 from regard.core.weights import load_tensors
 from regard.data.text import DataError
 from regard.runs.fit_classifier import evaluate, fit_classifier, is_classifier, load_classifier
-from regard.runs.resolve_classifier import resolved
+from regard.runs.folder import read_config
+from regard.runs.load import load as load_translator
+from regard.runs.resolve_classifier import resolved_classifier
 from regard.runs.texts import Texts
 from regard.training import Interrupted
 
@@ -52,15 +55,17 @@ def files(folder, rows, name="train.jsonl"):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "toy"
-    return fit_classifier(resolved(SETTINGS), folder)
+    return fit_classifier(resolved_classifier(SETTINGS), folder)
 
 
 def test_a_run_says_what_it_is(run):
     page = (run.folder / "README.md").read_text()
     assert f"accuracy {run.quality.accuracy:.4f}" in page and "attentive_mlp" in page
-    config = resolved(__import__("tomllib").loads((run.folder / "config.toml").read_text()))
+    config = resolved_classifier(read_config(run.folder))
     assert config.data.fingerprint and config.model["width"] == 16
     assert is_classifier(run.folder)
+    with pytest.raises(RunError, match="holds a run of classification; a translator is needed"):
+        load_translator(run.folder)
     assert run.quality.texts == 60
 
 
@@ -86,18 +91,23 @@ def test_answers_do_not_depend_on_their_company(run):
         assert alone.probabilities["positive"] == pytest.approx(found.probabilities["positive"], abs=1e-6)
 
 
-@pytest.mark.parametrize("model", ["attentive_mlp", "self_attentive"])
-def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path, model, monkeypatch):
-    chosen = resolved(settings(model={"name": model}, training={"steps": 12, "save": 3}))
-    if model != "attentive_mlp":
-        small = {"name": model, "embedding": 8, "width": 8, "rows": 2, "compared": 4, "inner": 4}
-        chosen = resolved({**settings(training={"steps": 12, "save": 3}), "model": small})
+SELF_ATTENTIVE = {
+    "name": "self_attentive",
+    "embedding": 8,
+    "width": 8,
+    "rows": 2,
+    "compared": 4,
+    "inner": 4,
+}
+
+
+@pytest.mark.parametrize("model", [SETTINGS["model"], SELF_ATTENTIVE], ids=lambda model: model["name"])
+def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path, model):
+    chosen = resolved_classifier({**settings(training={"steps": 12, "save": 3}), "model": model})
     fit_classifier(chosen, tmp_path / "whole")
 
     def stop(report):
         if report.step >= 8:
-            import signal
-
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(Interrupted):
@@ -117,7 +127,9 @@ def test_pairs_of_texts(tmp_path):
     ] * 6
     path = files(tmp_path, rows)
     run = fit_classifier(
-        resolved(settings(data={"corpus": None, "train": str(path)}, training={"steps": 4, "validate": 4})),
+        resolved_classifier(
+            settings(data={"corpus": None, "train": str(path)}, training={"steps": 4, "validate": 4})
+        ),
         tmp_path / "run",
     )
     system = load_classifier(run.folder)
@@ -136,7 +148,7 @@ def test_a_hierarchical_run_knows_where_sentences_end(tmp_path):
     rows = [{"text": f"it rained . {w} ! so it was", "label": w} for w in ("good", "bad")] * 10
     small = {"name": "hierarchical", "embedding": 8, "width": 8}
     values = settings(data={"corpus": None, "train": str(files(tmp_path, rows))}, training={"steps": 3})
-    run = fit_classifier(resolved({**values, "model": small}), tmp_path / "run")
+    run = fit_classifier(resolved_classifier({**values, "model": small}), tmp_path / "run")
     system = load_classifier(run.folder)
     (answer,) = system.classify(["it rained . good ! so it was"])
     words, sentences = (answer.attended[path].weights[0] for path in system.model.looks)
@@ -150,7 +162,7 @@ def test_vectors_are_what_words_begin_with(tmp_path):
     (tmp_path / "v.txt").write_text("good 1 2 3 4\nunheard 0 0 0 0\nbad 4 3 2 1\n")
     data = {"corpus": None, "train": str(path), "vectors": str(tmp_path / "v.txt")}
     said = []
-    chosen = resolved(
+    chosen = resolved_classifier(
         settings(data=data, model={"embedding": 4}, training={"steps": 1, "rate": 1e-9, "decay": 0.0})
     )
     run = fit_classifier(chosen, tmp_path / "run", say=said.append)
@@ -158,7 +170,7 @@ def test_vectors_are_what_words_begin_with(tmp_path):
     torch.testing.assert_close(run.system.model.words.E.weight[token], torch.tensor([1.0, 2, 3, 4]))
     assert any("vectors of 2 of" in line for line in said)
     with pytest.raises(DataError, match="Set model.embedding=4"):
-        fit_classifier(resolved(settings(data=data, model={"embedding": 5})), tmp_path / "other")
+        fit_classifier(resolved_classifier(settings(data=data, model={"embedding": 5})), tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
@@ -185,7 +197,13 @@ def test_bad_data_leave_nothing_behind(tmp_path, rows, held_out, words):
     if held_out:
         data["valid"] = str(files(tmp_path, held_out, "valid.jsonl"))
     with pytest.raises((DataError, RunError), match=words):
-        fit_classifier(resolved(settings(data=data)), tmp_path / "run")
+        fit_classifier(resolved_classifier(settings(data=data)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_text_longer_than_a_batch(tmp_path):
+    with pytest.raises(SettingsError, match="training.tokens must be at least 24.*data.longest"):
+        fit_classifier(resolved_classifier(settings(training={"tokens": 20})), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -204,7 +222,7 @@ def test_bad_data_leave_nothing_behind(tmp_path, rows, held_out, words):
 )
 def test_bad_settings_are_named(groups, words):
     with pytest.raises(SettingsError, match=words):
-        resolved(settings(**groups))
+        resolved_classifier(settings(**groups))
 
 
 def test_an_empty_text_has_no_class(run):
@@ -216,7 +234,7 @@ def test_an_empty_text_has_no_class(run):
 
 
 def test_evaluate_scores_a_file(run, tmp_path, capsys):
-    texts = [text for _, text in Texts(resolved(SETTINGS).data, 3).valid()]
+    texts = [text for _, text in Texts(resolved_classifier(SETTINGS).data, 3).valid()]
     path = tmp_path / "test.tsv"
     path.write_text("text\tlabel\n" + "".join(f"{t.text}\t{t.label}\n" for t in texts))
     evaluate_classification(run.folder, path, True, "cpu")
@@ -274,4 +292,4 @@ def test_quality_of_a_hand_worked_case(run):
     assert found.by_class["a"] == pytest.approx({"texts": 2, "precision": 2 / 3, "recall": 1, "f1": 0.8})
     assert found.by_class["b"] == pytest.approx({"texts": 2, "precision": 1, "recall": 0.5, "f1": 2 / 3})
     assert found.macro_f1 == pytest.approx((0.8 + 2 / 3) / 2)
-    assert evaluate(run.system, iter(Texts(resolved(SETTINGS).data, 3).valid())) == run.quality
+    assert evaluate(run.system, iter(Texts(resolved_classifier(SETTINGS).data, 3).valid())) == run.quality

@@ -1,5 +1,6 @@
 """The command `regard`, one command per file."""
 
+from regard.cli import align as align
 from regard.cli import bench_attention as bench_attention
 from regard.cli import bench_decoding as bench_decoding
 from regard.cli import bench_drawing as bench_drawing
@@ -13,6 +14,7 @@ from regard.cli import maps as maps
 from regard.cli import scores as scores
 from regard.cli import serve as serve
 from regard.cli import train as train
+from regard.cli import train_aligner as train_aligner
 from regard.cli import translate as translate
 from regard.cli import view as view
 from regard.cli.app import app as app

@@ -1,5 +1,6 @@
 """regard train: a run, from the user's files to a folder with a trained system."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -136,6 +137,12 @@ def merged(
     return values
 
 
+def alone(command: str) -> None:
+    """Stop if torchrun has started several processes of a command that is for one."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        complain(f"{command} trains in one process: start it without torchrun.")
+
+
 def chosen(device: str) -> str:
     """The device to use: with "auto" an accelerator if there is one."""
     if device == "auto":
@@ -217,8 +224,8 @@ def run(
 class Watching:
     """A bar with loss, speed and time left; a line for each validation."""
 
-    def __init__(self, steps: int, quiet: bool = False):
-        self.quiet = quiet
+    def __init__(self, steps: int, quiet: bool = False, unit: str = "tokens"):
+        self.quiet, self.unit = quiet, unit
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -245,7 +252,7 @@ class Watching:
 
     def see(self, report: Report) -> None:
         """What a report of the loop looks like."""
-        figures = f"loss {report.loss:.3f}  {report.tokens_per_second:,.0f} tokens/s"
+        figures = f"loss {report.loss:.3f}  {report.tokens_per_second:,.0f} {self.unit}/s"
         self.bar.update(self.task, completed=report.step, figures=figures, visible=True)
         if report.validation is not None:
             shown = ", ".join(f"{name} {value:.4f}" for name, value in report.validation.items())

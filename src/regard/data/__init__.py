@@ -1,9 +1,13 @@
-"""Data: tokenizers, parallel text, encoded corpora, batches, and corpora that are generated."""
+"""Data: tokenizers, parallel and labelled text, encoded corpora, batches, and corpora that are generated."""
 
 from regard.data.batches import Batch as Batch
 from regard.data.batches import Batches as Batches
+from regard.data.classes import Classes as Classes
 from regard.data.corpora import CORPORA as CORPORA
+from regard.data.corpora.classes import LABELLED as LABELLED
 from regard.data.encoded import Encoded as Encoded
+from regard.data.labelled import Labelled as Labelled
+from regard.data.labelled import labelled as labelled
 from regard.data.text import DataError as DataError
 from regard.data.text import lines as lines
 from regard.data.text import pairs as pairs

@@ -44,9 +44,10 @@ class ClassifierTraining(Training):
     warmup: int = 100
     decay: float = 0.01
     smoothing: float = 0.0
-    validate: int = 100
-    save: int = 100
-    patience: int = 5
+    validate: int = 200
+    save: int = 200
+    patience: int = 3
+    average: int = 3
 
 
 @dataclass(frozen=True)

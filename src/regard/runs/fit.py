@@ -24,7 +24,8 @@ from regard.training import Report, Team, train
 from regard.training.parts import Part
 
 Say = Callable[[str], None]
-SAMPLE = 1_000_000  # lines a vocabulary is made from
+SAMPLE = 1_000_000  # pairs a vocabulary is made from
+GENERATED = 20_000  # of a corpus that is generated: all of it is alike
 ALONE = Team()
 
 
@@ -124,7 +125,7 @@ def tokenizers(
         if (folder / name).exists():
             continue
         say(f"making a vocabulary of {data.vocabulary:,} {data.tokens} tokens")
-        some = islice(sentences.train(), SAMPLE)
+        some = islice(sentences.train(), GENERATED if data.corpus else SAMPLE)
         lines = (line for pair in some for line in (pair if data.joint else pair[side : side + 1]))
         with warnings.catch_warnings(record=True) as remarks:  # that the text has not so many pieces
             warnings.simplefilter("always")

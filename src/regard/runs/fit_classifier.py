@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from regard.core.errors import RunError
+from regard.core.errors import RunError, SettingsError
 from regard.core.files import write_text
 from regard.core.weights import load_tensors, put_tensors
 from regard.data import Batches, Encoded, Tokenizer
@@ -18,7 +18,7 @@ from regard.runs.classifier import Classifier
 from regard.runs.classifier_page import page
 from regard.runs.classifier_settings import ClassifierSettings
 from regard.runs.folder import CONFIG, MODEL, README, claim, read_config, write_settings
-from regard.runs.resolve_classifier import begin_with_vectors, build, resolved
+from regard.runs.resolve_classifier import begin_with_vectors, build, resolved_classifier
 from regard.runs.texts import Texts
 from regard.tasks.classes import ClassQuality, class_quality
 from regard.tasks.classification import Classification
@@ -81,7 +81,7 @@ def evaluate(system: Classifier, texts: Iterator[tuple[str, Any]]) -> ClassQuali
 def begin(settings: ClassifierSettings, folder: Path, resume: bool, say: Say, processes: int = 1) -> None:
     """Make the folder, its tokenizer, classes and encoded texts, where they are not there yet."""
     new = not (folder / CONFIG).exists()
-    claim(folder, settings, resume=resume, resolve=resolved)
+    claim(folder, settings, resume=resume, resolve=resolved_classifier)
     try:
         texts = Texts(settings.data, settings.seed)
         tokenizer = make_parts(settings, folder, texts, say)
@@ -153,6 +153,10 @@ def encode(settings: ClassifierSettings, folder: Path, texts: Texts, tokenizer: 
         if not cache.exists():
             Encoded.make(pairs[part], tokenizer, targets, cache, longest=settings.data.longest)  # type: ignore[arg-type]
         found[part] = Encoded.open(cache)
+        try:
+            Batches(found[part], settings.training.tokens)
+        except ValueError as error:  # a text that fits into no batch
+            raise SettingsError(f"training.{error} Or leave long texts out: data.longest.") from None
         if found[part].too_long:
             say(
                 f"{found[part].too_long:,} {part} texts are longer than data.longest={settings.data.longest} "
@@ -180,7 +184,7 @@ def is_classifier(folder: Path) -> bool:
 def load_classifier(folder: str | Path, device: str = "cpu") -> Classifier:
     """The trained classifier in a folder, ready to use."""
     folder = Path(folder)
-    settings = resolved(read_config(folder))
+    settings = resolved_classifier(read_config(folder))
     if not (folder / MODEL).exists():
         raise RunError(f"{folder} is not trained to its end: {MODEL} is missing. Go on with --resume.")
     tokenizer, classes = read_parts(folder)

@@ -56,8 +56,11 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def read_settings(folder: Path) -> Settings:
-    """The settings of the run in a folder."""
-    return from_dict(Settings, read_config(folder))
+    """The settings of the translator in a folder."""
+    values = read_config(folder)
+    if (task := values.get("task", "translation")) != "translation":
+        raise RunError(f"{folder} holds a run of {task}; a translator is needed here.")
+    return from_dict(Settings, values)
 
 
 def finished(folder: Path) -> bool:

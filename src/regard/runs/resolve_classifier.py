@@ -19,7 +19,7 @@ FOUND = ("vocabulary", "classes", "pairs", "ends")  # in the data, not set by an
 ENDS = (".", "!", "?", "…", "。", "！", "？")  # how the last token of a sentence ends
 
 
-def resolved(values: dict[str, Any]) -> ClassifierSettings:
+def resolved_classifier(values: dict[str, Any]) -> ClassifierSettings:
     """Settings of nested mappings, the model's own ones checked and filled in."""
     settings = from_dict(ClassifierSettings, values)
     given = {"name": "attentive_bilstm", **settings.model}

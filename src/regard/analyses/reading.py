@@ -1,0 +1,90 @@
+"""What a trained run does while it reads: the weights of its self-attentions, and the states of its layers.
+
+For translators and classifiers whose `encoder` is a stack of layers with self-attention.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.analyses.passages import Passage
+from regard.core.errors import RunError
+from regard.core.tokens import PAD
+from regard.data import Tokenizer
+from regard.looking import record
+from regard.runs.translator import batches_by_length
+
+POSITIONS = 8192  # tokens that are read at once, padding included
+
+
+def tokenizer_of(system: Any) -> Tokenizer:
+    """What cuts the texts that a system reads."""
+    found: Tokenizer = system.source_tokenizer if hasattr(system, "source_tokenizer") else system.tokenizer
+    return found
+
+
+def layers_of(model: nn.Module) -> list[str]:
+    """The layers of a model's encoder by path, first layer first."""
+    encoder = getattr(model, "encoder", None)
+    if not isinstance(encoder, nn.ModuleList) or not all(hasattr(layer, "attention") for layer in encoder):
+        raise RunError(
+            f"{type(model).__name__} has no layers of self-attention. Heads and layers are those of a "
+            "transformer, or of the classifier transformer_encoder."
+        )
+    return [f"encoder.{k}" for k in range(len(encoder))]
+
+
+def weights_of(system: Any, texts: Sequence[Passage]) -> Iterator[tuple[int, Tensor]]:
+    """Number and weights (layers, heads, n, n) of each passage, in some order; empty ones are left out."""
+    paths = [f"{path}.attention" for path in layers_of(system.model)]
+    for some, rows, lengths in _batches(system, texts):
+        with torch.no_grad(), record(system.model, paths) as seen:
+            _read(system.model, rows, lengths)
+            layers = torch.stack([seen[path][-1].weights for path in paths]).cpu()  # (layers, b, heads, n, n)
+        for row, k in enumerate(some):
+            n = len(texts[k].tokens)
+            ahead = layers.shape[-1] - rows.shape[1]  # what a classifier puts before the words
+            yield k, layers[:, row, :, ahead : ahead + n, ahead : ahead + n]
+
+
+def states_of(system: Any, texts: Sequence[Passage]) -> Iterator[tuple[int, Tensor]]:
+    """Number and states (1 + layers, n, d) of each passage, in some order; first what layer 1 reads."""
+    modules = [system.model.get_submodule(path) for path in layers_of(system.model)]
+    for some, rows, lengths in _batches(system, texts):
+        held: list[Tensor] = []
+        hooks = [modules[0].register_forward_pre_hook(lambda _, given, held=held: held.append(given[0]))]  # type: ignore[misc]
+        hooks += [m.register_forward_hook(lambda _, __, out, held=held: held.append(out)) for m in modules]  # type: ignore[misc]
+        try:
+            with torch.no_grad():
+                _read(system.model, rows, lengths)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        layers = torch.stack(held).cpu()  # (1 + layers, b, n, d)
+        for row, k in enumerate(some):
+            ahead = layers.shape[2] - rows.shape[1]
+            yield k, layers[:, row, ahead : ahead + len(texts[k].tokens)]
+
+
+def _batches(system: Any, texts: Sequence[Passage]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+    classes = getattr(system, "classes", None)
+    if classes is not None and classes.pairs:
+        raise RunError(
+            "this classifier reads pairs of texts; its heads and layers cannot be told from one text."
+        )
+    device = next(system.model.parameters()).device
+    for some in batches_by_length([len(text.tokens) for text in texts], POSITIONS):
+        lengths = torch.tensor([len(texts[k].tokens) for k in some])
+        rows = torch.full((len(some), int(lengths.max())), PAD)
+        for row, k in zip(rows, some, strict=True):
+            row[: len(texts[k].tokens)] = torch.tensor(texts[k].tokens)
+        yield some, rows.to(device), lengths.to(device)
+
+
+def _read(model: Any, rows: Tensor, lengths: Tensor) -> None:
+    if hasattr(model, "vocabulary"):  # a translator: what it would write does not matter
+        model.encode(rows, lengths)
+    else:
+        model(rows, lengths)

@@ -1,0 +1,102 @@
+"""regard align: which word stands for which."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from rich.progress import Progress
+from typer import Argument, Exit, Option
+
+from regard.cli.app import app, aside, complain
+from regard.cli.train import chosen
+from regard.core.errors import RunError, SettingsError, WeightsError
+
+Run = Annotated[Path, Argument(metavar="DIR", help="The folder of an aligner or of a trained translator.")]
+Source = Annotated[Path, Option(help="Sentences (.gz too), or pairs in one .tsv or .jsonl.")]
+Target = Annotated[Path | None, Option(help="Their translations.")]
+Reverse = Annotated[
+    Path | None, Option(metavar="DIR", help="A translator from the target's language to the source's.")
+]
+Gold = Annotated[
+    Path | None, Option(help="Links of the first sentences: head, threshold … are chosen on them.")
+]
+Base = Annotated[int | None, Option(min=0, max=1, help="What gold links count from, if they do not tell.")]
+Layer = Annotated[int | None, Option(min=1, help="A layer of a translator, from 1, not a chosen one.")]
+HeadOption = Annotated[
+    int | None, Option("--head", min=1, help="With --layer: one head, from 1, not their mean.")
+]
+Method = Annotated[str | None, Option(help="argmax, threshold, mutual or matching.")]
+Threshold = Annotated[float | None, Option(help="Weights above it are links.")]
+Symmetrise = Annotated[
+    str | None, Option(help="intersection, union, grow-diag or grow-diag-final-and of two directions.")
+]
+Naacl = Annotated[bool, Option("--naacl", help="Write NAACL's format, not Pharaoh's.")]
+Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
+
+
+@app.command()
+def align(
+    run: Run,
+    source: Source,
+    target: Target = None,
+    reverse: Reverse = None,
+    gold_alignments: Gold = None,
+    base: Base = None,
+    layer: Layer = None,
+    head: HeadOption = None,
+    method: Method = None,
+    threshold: Threshold = None,
+    symmetrise: Symmetrise = None,
+    naacl: Naacl = False,
+    device: Device = "auto",
+) -> None:
+    """Write the word alignment of sentences and their translations: one line of links "source-target" each.
+
+    With an aligner (`regard train aligner`), or with the attention of a translator made to write the given
+    translations; then head, shift and threshold are chosen by agreement with the other direction: --reverse,
+    or an aligner trained on these sentences. What was chosen is said on standard error.
+
+    Examples:
+
+    - `regard align runs/aligner --source test.en --target test.fr > test.pharaoh`
+
+    - `regard align runs/en-fr --reverse runs/fr-en --source test.en --target test.fr > test.pharaoh`
+    """
+    from regard.alignment import align as links_of
+    from regard.alignment import load
+    from regard.alignment.forced import Head
+    from regard.alignment.formats import read, write, write_naacl
+    from regard.data.text import pairs
+    from regard.runs import load as load_run
+
+    try:
+        if head is not None and layer is None:
+            raise SettingsError("--head needs --layer, the layer it is a head of.")
+        system = load(run, chosen(device))
+        other = None if reverse is None else load_run(reverse, chosen(device))
+        sentences = list(pairs(source, target))
+        sizes = [(len(one.split()), len(two.split())) for one, two in sentences]
+        gold = read(gold_alignments, sizes, base=base, gold=True) if gold_alignments else None
+        with Progress(console=aside(), transient=True) as bar:
+            task = bar.add_task("aligning", total=len(sentences))
+            found = links_of(
+                system,
+                sentences,
+                reverse=other,
+                gold=gold,
+                head=None if layer is None else Head(layer - 1, None if head is None else head - 1),
+                method=method,
+                threshold=threshold,
+                symmetrise=symmetrise,
+                progress=lambda done: bar.update(task, completed=done),
+            )
+        for remark in found.remarks:
+            aside().print(remark, soft_wrap=True, markup=False)
+        for line in write_naacl(found.links) if naacl else write(found.links):
+            sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except (RunError, SettingsError, WeightsError, ImportError, ValueError) as error:
+        complain(error)
+    except BrokenPipeError:
+        sys.stderr.close()  # nobody reads on: not an error worth a word
+        raise Exit(1) from None

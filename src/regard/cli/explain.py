@@ -1,0 +1,141 @@
+"""regard explain: what a classifier is said to have looked at, word by word, by one method or several."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from rich.table import Table
+from rich.text import Text as Line
+from typer import Argument, Option
+
+from regard.cli.app import app, complain, console
+from regard.cli.draw import bar
+from regard.cli.train import chosen
+from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
+from regard.core.tokens import UNK
+
+if TYPE_CHECKING:
+    from regard.explanations import Explanation
+
+WAYS = {"delete": "delete", "zero": "zero", "unknown": UNK}
+NUMBER, BAR = 9, 12  # characters of a score and of a bar
+Run = Annotated[Path, Argument(metavar="DIR", help="The folder of a trained classifier.")]
+Text = Annotated[str, Option(metavar="TEXT", help="What the run reads.")]
+Second = Annotated[str | None, Option(metavar="TEXT", help="The second text, for a model for pairs.")]
+Methods = Annotated[
+    list[str] | None,
+    Option("--method", help="attention, rollout, flow, gradient, …; may be given several times."),
+]
+Label = Annotated[str | None, Option(help="The class to explain; the one the run says if it is not given.")]
+By = Annotated[str, Option(help="How leave_one_out takes a word away: delete, zero or unknown.")]
+Hold = Annotated[bool, Option("--hold-attention", help="Gradients with the weights as constants.")]
+Out = Annotated[Path | None, Option(metavar="FILE", help="words.html, or .png, .svg, .pdf.")]
+AsJson = Annotated[bool, Option("--json", help="One JSON object per method: method, label, words, scores.")]
+Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
+
+
+@app.command()
+def explain(
+    run: Run,
+    text: Text,
+    method: Methods = None,
+    second: Second = None,
+    label: Label = None,
+    by: By = "delete",
+    hold_attention: Hold = False,
+    out: Out = None,
+    as_json: AsJson = False,
+    device: Device = "auto",
+) -> None:
+    """Say how much each word of a text speaks for what the classifier in DIR says of it.
+
+    A score below 0 speaks against it. Scores of different methods are not on one scale: compare their order.
+
+    Examples:
+
+    - `regard explain runs/sst --text "a gripping , witty film" --method rollout`
+
+    - `regard explain runs/sst --text "a gripping , witty film" --method attention --method leave_one_out`
+    """
+    from regard.explanations import METHODS, explain_texts
+    from regard.runs.fit_classifier import is_classifier, load_classifier
+    from regard.views.picture import check_file
+
+    if by not in WAYS:
+        complain(f'no way "{by}". Known: {", ".join(WAYS)}.')
+    try:
+        if out is not None:
+            check_file(out)
+        names = list(dict.fromkeys(method or ["attention"]))
+        options = [_options(METHODS[name], by, hold_attention) for name in names]
+        if run.is_dir() and not is_classifier(run):
+            raise RunError(f"{run} holds no classifier: regard train classification makes one.")
+        system = load_classifier(run, chosen(device))
+        asked: Any = text if second is None else (text, second)
+        found = [
+            explain_texts(system, [asked], method=name, label=label, **own)[0]
+            for name, own in zip(names, options, strict=True)
+        ]
+        if out is not None:
+            _save(drawn(found, label), out)
+    except (RunError, SettingsError, WeightsError, UnknownNameError, ImportError, ValueError) as error:
+        complain(error)
+    if as_json:
+        for one in found:
+            print(json.dumps(vars(one), ensure_ascii=False))
+        return
+    screen = console()
+    screen.print(Line(f"{found[0].label}  {found[0].probability:.3f}"))
+    for table in _tables(found, screen.width):
+        screen.print(table)
+    if out is not None:
+        screen.print(Line(str(out)), soft_wrap=True)
+
+
+def _save(view: Any, out: Path) -> None:
+    try:
+        view.save(out)
+    except OSError as error:
+        complain(f"{out} cannot be written: {error.strerror or error}.")
+
+
+def _options(method: Any, by: str, hold_attention: bool) -> dict[str, Any]:
+    options: dict[str, Any] = {"by": WAYS[by]} if method.needs == "outputs" else {}
+    return {**options, "hold_attention": True} if hold_attention and method.needs == "gradients" else options
+
+
+def _tables(found: "list[Explanation]", width: int) -> Iterator[Table]:
+    """Words down, methods across, as many as there is room for; the others in tables of their own."""
+    from regard.views.text import shown
+
+    words = [Line(shown(word)) for word in found[0].words]
+    room = width - max(word.cell_len for word in words) - 2
+    across = max(1, room // (NUMBER + BAR + 3))
+    for k in range(0, len(found), across):
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        table.add_column("word")
+        for one in found[k : k + across]:
+            table.add_column(one.method, no_wrap=True)
+        for row, word in enumerate(words):
+            table.add_row(word, *(_cell(one.scores[row], one.scores) for one in found[k : k + across]))
+        yield table
+
+
+def _cell(score: float, scores: list[float]) -> Line:
+    most = max(map(abs, scores)) or 1.0
+    return Line(f"{score:>{NUMBER}.3g} {bar(abs(score) / most, BAR)}", style="red" if score < 0 else "")
+
+
+def drawn(found: "list[Explanation]", label: str | None) -> Any:
+    """The text once for each method, words coloured by their scores, each method on a scale of its own."""
+    import torch
+
+    from regard.views import words
+
+    scores = torch.tensor([one.scores for one in found], dtype=torch.float64)
+    scores = scores / scores.abs().amax(-1, keepdim=True).clamp(min=1e-300)
+    first = found[0]
+    said = f"{first.label} ({first.probability:.3f})" + (f", explained: {label}" if label is not None else "")
+    caption = "Each row has a scale of its own, its largest score being 1; below 0, brown, speaks against."
+    return words(scores, first.words, [one.method for one in found], title=said, caption=caption)

@@ -1,0 +1,121 @@
+"""regard train classification: from the user's labelled texts to a folder with a trained classifier."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Option
+
+from regard.cli.app import console
+from regard.cli.train import (
+    Board,
+    Config,
+    Device,
+    LearnAlpha,
+    Map,
+    Out,
+    Resume,
+    Score,
+    Seed,
+    Set,
+    Steps,
+    Watching,
+    attempt,
+    chosen,
+    merged,
+    train,
+)
+from regard.training import joined
+
+Data = Annotated[
+    Path | None, Option(help="Labelled texts: .tsv (text, tab, label) or .jsonl (text, label …); .gz too.")
+]
+Valid = Annotated[Path | None, Option(help="Others to validate on; without them some are held out.")]
+Corpus = Annotated[
+    str | None, Option(help="A generated corpus instead: sentiment, agreement, hotels, hotels-service …")
+]
+Model = Annotated[
+    str | None,
+    Option(
+        help="attentive_bilstm, attentive_mlp, attentive_cnn, self_attentive, hierarchical or "
+        "transformer_encoder."
+    ),
+]
+Vectors = Annotated[
+    Path | None, Option(metavar="FILE", help="Vectors of words to begin with: word2vec's or GloVe's text.")
+]
+
+
+@train.command()
+def classification(
+    out: Out,
+    data: Data = None,
+    valid: Valid = None,
+    corpus: Corpus = None,
+    model: Model = None,
+    score: Score = None,
+    map: Map = None,
+    learn_alpha: LearnAlpha = False,
+    vectors: Vectors = None,
+    steps: Steps = None,
+    seed: Seed = None,
+    config: Config = None,
+    set: Set = None,
+    resume: Resume = False,
+    device: Device = "auto",
+    tensorboard: Board = False,
+) -> None:
+    """Train a classifier into DIR; `regard classify DIR` then uses it.
+
+    Examples:
+
+    - `regard train classification --corpus sentiment --model attentive_mlp --out runs/toy`
+
+    - `regard train classification --data train.tsv.gz --valid dev.tsv --map entmax15 --out runs/sst`
+
+    - `regard train classification --config examples/sst2.toml --map entmax --learn-alpha --out runs/sst`
+    """
+    groups: dict[str, dict[str, Any]] = {
+        "data": {"train": data, "valid": valid, "corpus": corpus, "vectors": vectors},
+        "model": {"name": model, "score": score, "map": map, "learn_alpha": learn_alpha or None},
+        "training": {"steps": steps},
+    }
+    values = merged(config, groups, {"seed": seed}, set)
+    run(values, out, resume, chosen(device), tensorboard)
+
+
+def run(values: dict[str, Any], out: Path, resume: bool, device: str, board: bool) -> None:
+    """Train a run and say how it went; of several processes the first one speaks."""
+    from regard.runs.fit_classifier import fit_classifier
+    from regard.runs.folder import README, finished
+    from regard.runs.resolve_classifier import resolved_classifier
+
+    with attempt("regard train classification", out), joined(device) as team:
+
+        def done_before() -> bool:
+            if (resume or team.again) and (out / README).exists() and finished(out):
+                return True
+            resolved_classifier(values)  # what is wrong with them is said once
+            return False
+
+        if team.led(done_before):
+            if team.first:
+                console().print(f"{out} is trained to its end; there is nothing to resume.", soft_wrap=True)
+            return
+        settings = resolved_classifier(values)
+        with Watching(settings.training.steps, quiet=not team.first, unit="texts") as watching:
+            done = fit_classifier(
+                settings,
+                out,
+                resume=resume,
+                device=team.device,
+                board=board,
+                listen=watching.see,
+                say=watching.say,
+                team=team,
+            )
+    if not team.first:
+        return
+    answer, scores = console(), done.quality
+    figures = f"accuracy {scores.accuracy:.4f}, macro F1 {scores.macro_f1:.4f}"
+    answer.print(f"{figures} on {scores.texts:,} validation texts", soft_wrap=True)
+    answer.print(f"{out}: regard classify {out} < in.txt > out.txt", soft_wrap=True)

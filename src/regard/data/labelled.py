@@ -1,0 +1,139 @@
+"""Labelled text: TSV or JSONL, plain or gzip, read as a stream.
+
+TSV     text TAB label. If one column of the first line is called "label", that line is a header: the text is
+        then the column "text" or "sentence", and there may be a column "second".
+JSONL   {"text": …, "label": …} and, where there is one, "second", a second text, and "highlights", the words
+        that a person gave as the reason: [from, to) places of characters, [[0, 4], [10, 17]], or 1 and 0 for
+        each word (what stands between white space), [1, 0, 1].
+
+What cannot be read is a DataError that names the file and the line.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.data.text import DataError, lines
+
+Spans = tuple[tuple[int, int], ...]
+TEXT = ("text", "sentence")  # what the column of the text may be called
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A text and its class."""
+
+    text: str
+    label: str
+    second: str | None = None
+    highlights: Spans | None = None  # characters [from, to); None where nobody has said
+
+    @property
+    def highlighted(self) -> list[bool] | None:
+        """For each word, what stands between white space, whether any of it is highlighted."""
+        if self.highlights is None:
+            return None
+        return [any(a < stop and start < b for a, b in self.highlights) for start, stop in places(self.text)]
+
+
+def places(text: str) -> list[tuple[int, int]]:
+    """Where the words of a text begin and end, words being what stands between white space."""
+    return [found.span() for found in re.finditer(r"\S+", text)]
+
+
+def labelled(path: str | Path) -> Iterator[Labelled]:
+    """Read labelled texts from a .tsv or .jsonl (each also .gz); either all have a second text or none."""
+    path = Path(path)
+    kind = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    if kind not in (".tsv", ".jsonl"):
+        raise DataError(f"{path}: labelled texts must be in a .tsv or .jsonl file (.gz too).")
+    first: Labelled | None = None
+    for where, found in _columns(path) if kind == ".tsv" else _objects(path):
+        first = first or found
+        if (found.second is None) != (first.second is None):
+            raise DataError(f"{where}: either every line has a second text or none has.")
+        yield found
+    if first is None:
+        raise DataError(f"{path}: there is no labelled text in it.")
+
+
+def _columns(path: Path) -> Iterator[tuple[str, Labelled]]:
+    names = ["text", "label"]
+    for number, line in enumerate(lines(path), start=1):
+        where, cells = f"{path}, line {number}", line.split("\t")
+        if number == 1 and "label" in (heading := [cell.strip().lower() for cell in cells]):
+            names = ["text" if name in TEXT else name for name in heading]
+            if sorted(names) not in (["label", "text"], ["label", "second", "text"]):
+                raise DataError(
+                    f'{where}: a header has "text" (or "sentence"), "label" and perhaps "second"; '
+                    f"found {', '.join(map(repr, heading))}."
+                )
+            continue
+        if len(cells) != len(names):
+            raise DataError(
+                f"{where}: {len(names)} columns, {', '.join(names)}, are needed; found {len(cells)}."
+            )
+        yield where, _checked(dict(zip(names, cells, strict=True)), where)
+
+
+def _objects(path: Path) -> Iterator[tuple[str, Labelled]]:
+    for number, line in enumerate(lines(path), start=1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            entry: Any = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"{where}: not JSON ({error}).") from None
+        if not isinstance(entry, dict) or not entry.keys() >= {"text", "label"}:
+            found = ", ".join(map(repr, entry)) if isinstance(entry, dict) else line[:40]
+            raise DataError(f'{where}: an object with "text" and "label" is needed; found {found or "none"}.')
+        yield where, _checked(entry, where)
+
+
+def _checked(entry: dict[str, Any], where: str) -> Labelled:
+    label = entry["label"]
+    if isinstance(label, int) and not isinstance(label, bool):
+        label = str(label)
+    second = entry.get("second")
+    for name, text in (("text", entry["text"]), ("label", label), ("second", second)):
+        if name == "second" and text is None:
+            continue
+        if not isinstance(text, str):
+            raise DataError(f"{where}: {name} must be text; got {type(text).__name__}.")
+        if not text.strip():
+            raise DataError(f"{where}: {name} is empty.")
+        if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+            raise DataError(f"{where}: {name} holds NUL or half of a surrogate pair, which is no character.")
+    label = label.strip()
+    if len(label.splitlines()) > 1 or "\t" in label:
+        raise DataError(f"{where}: a label must be one line without tabs; got {label!r}.")
+    return Labelled(entry["text"], label, second, _spans(entry.get("highlights"), entry["text"], where))
+
+
+def _spans(given: Any, text: str, where: str) -> Spans | None:
+    """Highlights as places of characters, however they were given."""
+    if given is None:
+        return None
+    if not isinstance(given, list):
+        raise DataError(f"{where}: highlights must be a list; got {type(given).__name__}.")
+    if given and all(isinstance(one, list) for one in given):
+        for span in given:
+            whole = len(span) == 2 and all(type(place) is int for place in span)
+            if not whole or not 0 <= span[0] < span[1] <= len(text):
+                raise DataError(
+                    f"{where}: a highlight must be [from, to) within the {len(text)} characters of the text; "
+                    f"got {span}."
+                )
+        return tuple(sorted((a, b) for a, b in given))
+    if given and not all(one in (0, 1) and isinstance(one, int) for one in given):
+        raise DataError(
+            f"{where}: highlights must be pairs of places, or 0 and 1 for each word; got {given}."
+        )
+    words = places(text)
+    if given and len(given) != len(words):
+        raise DataError(f"{where}: there are {len(given)} highlights for {len(words)} words.")
+    return tuple(place for place, chosen in zip(words, given, strict=False) if chosen)

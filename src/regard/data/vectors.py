@@ -1,0 +1,73 @@
+"""Pretrained vectors of words: the text format of word2vec and GloVe.
+
+A line for each word: the word, then its numbers, with a space before each. A first line of two numbers
+(word2vec's: how many, how wide) is passed over. The file is streamed; only the vectors of known words are
+kept.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from regard.core.tokens import UNK
+from regard.data.text import DataError, lines
+from regard.data.tokenizer import Tokenizer
+
+BLOCK = 4096  # lines that are looked up at once
+
+
+def vectors(path: str | Path, tokenizer: Tokenizer, width: int) -> tuple[Tensor, Tensor]:
+    """The tokens (k,) that are whole words of the file, and their vectors (k, width)."""
+    found: dict[int, Tensor] = {}
+    stream = _read(Path(path), width)
+    while block := list(islice(stream, BLOCK)):
+        ids = tokenizer.encode_many([word for _, word, _ in block])
+        for (where, _, numbers), tokens in zip(block, ids, strict=True):
+            if len(tokens) == 1 and tokens[0] != UNK and tokens[0] not in found:
+                found[tokens[0]] = _numbers(numbers, where)
+    if not found:
+        raise DataError(f"{path}: none of its words is in the vocabulary of the texts.")
+    return torch.tensor(list(found)), torch.stack(list(found.values()))
+
+
+def _read(path: Path, width: int) -> Iterator[tuple[str, str, list[str]]]:
+    for number, line in enumerate(lines(path), start=1):
+        parts = line.rstrip().split(" ")
+        if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
+            if int(parts[1]) != width:
+                raise _narrow(path, int(parts[1]), width)
+            continue
+        if len(parts) <= width:
+            raise _narrow(path, len(parts) - 1, width, number)
+        word = " ".join(parts[:-width])
+        if " " in word and _is_number(parts[-width - 1]):
+            raise _narrow(path, sum(map(_is_number, parts)), width, number)
+        yield f"{path}, line {number}", word, parts[-width:]
+
+
+def _narrow(path: Path, found: int, width: int, line: int = 1) -> DataError:
+    return DataError(
+        f"{path}, line {line}: vectors of {found} numbers, but the model's words have {width}. "
+        f"Set model.embedding={found}."
+    )
+
+
+def _numbers(parts: list[str], where: str) -> Tensor:
+    try:
+        vector = torch.tensor([float(part) for part in parts])
+    except ValueError:
+        raise DataError(f"{where}: a word and {len(parts)} numbers are needed.") from None
+    if not bool(vector.isfinite().all()):
+        raise DataError(f"{where}: the vector has a number that is not finite.")
+    return vector
+
+
+def _is_number(part: str) -> bool:
+    try:
+        float(part)
+    except ValueError:
+        return False
+    return True

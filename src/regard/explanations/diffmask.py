@@ -1,0 +1,152 @@
+"""DiffMask: gates, learned from many texts, that keep as few words as the model needs to say what it says.
+
+    vⱼ = gate(hⱼ) ∈ [0, 1]        x̂ⱼ = vⱼ xⱼ + (1 − vⱼ) x̄        min E[Σⱼ 1(vⱼ > 0)]/n  so that  KL(y ‖ ŷ) ≤ m
+
+h are the states after some layer, 0 being the words' vectors, of the model as it is; ŷ is what the model
+says of the words x̂. So the gates of a layer show which words could be dropped, as far as the states of that
+layer know: as layers go up, more of them. The score of a word is P(vⱼ > 0).
+
+A gate is a small network of the state alone, the same for all texts: it cannot see the answer of this one
+text and choose in hindsight, as a search for the fewest words of a single text would. So it must be learned
+first, from texts like those to be explained:
+
+    gates = learn_gates(model, tokens, lengths, layer=1)        scores = gates(tokens, lengths)
+
+v is Hard Concrete, σ((log u − log(1−u) + θ)/β) stretched to (−0.1, 1.1) and cut off, β = 2/3; λ, the price
+of KL, rises while KL is above the margin m and falls while it is below.
+
+De Cao, Schlichtkrull, Aziz & Titov (2020), "How do Decisions Emerge across Layers in Neural Models?
+Interpretation with Differentiable Masking", arXiv:2004.14992. Hard Concrete: Louizos, Welling & Kingma
+(2018), arXiv:1712.01312.
+Departs from the paper: the gates of a layer see that layer alone, not the votes of those below; what stands
+in the place of a dropped word is the mean vector of the words, not a learned one, which could come to mean a
+class.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.explanations.subject import Second, Subject, subject
+
+LOW, HIGH, BETA = -0.1, 1.1, 2 / 3
+RISE = 0.05  # how far log λ moves in a step, at most
+TEXTS = 64  # in a step
+
+
+class Gates(nn.Module):
+    """Gates for the states of one layer of a model."""
+
+    mean: Tensor  # (d,), x̄
+
+    def __init__(self, model: Any, layer: int, width: int, mean: Tensor):
+        super().__init__()
+        self.model = [model]  # not a part: its weights stay as they are
+        self.layer = layer
+        self.gate = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1)).to(mean)
+        nn.init.constant_(self.gate[-1].bias, 2.0)  # type: ignore[arg-type]
+        self.register_buffer("mean", mean)
+
+    def forward(self, inputs: Any, lengths: Any = None, *, second: Second | None = None) -> Tensor:
+        """P(vⱼ > 0), the score of each token (b, n); 0 for padding."""
+        asked = subject(self.model[0], inputs, lengths, second)
+        with torch.no_grad():
+            return torch.where(asked.real, opened(self.theta(states(asked, self.layer))), 0)
+
+    def theta(self, h: Tensor) -> Tensor:
+        """The scores (b, n) of states (b, n, width)."""
+        theta: Tensor = self.gate(h).squeeze(-1)
+        return theta
+
+    def masked(self, x: Tensor, gates: Tensor) -> Tensor:
+        """The words' vectors (b, n, d) as far as gates (b, n) let them through."""
+        v = gates.unsqueeze(-1)
+        return v * x + (1 - v) * self.mean
+
+
+def learn_gates(
+    model: Any,
+    inputs: Any,
+    lengths: Any = None,
+    *,
+    layer: int = 0,
+    margin: float = 0.1,
+    steps: int = 300,
+    rate: float = 1e-2,
+    seed: int = 0,
+    second: Second | None = None,
+) -> Gates:
+    """Gates of a layer, learned from texts (b, n), that lose at most `margin` nats of KL in the mean."""
+    if not (margin > 0 and math.isfinite(margin)):
+        raise ValueError(f"margin must be more than 0 and finite; got {margin}.")
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1; got {steps}.")
+    asked = subject(model, inputs, lengths, second)
+    if not asked.halves or not isinstance(model, nn.Module):
+        raise ValueError(
+            "diffmask needs a model with embed and from_embedded; for a function use leave_one_out."
+        )
+    with asked.quiet(), torch.no_grad():
+        x, h, said = asked.vectors(), states(asked, layer), asked.outputs().log_softmax(-1)
+    there = asked.real
+    price, chance = 0.0, torch.Generator().manual_seed(seed)
+    with torch.enable_grad(), asked.quiet(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        gates = Gates(model, layer, h.shape[-1], x[there].mean(0))
+        optimiser = torch.optim.Adam(gates.parameters(), rate)
+        for _ in range(steps):
+            some = torch.randperm(len(x), generator=chance)[:TEXTS].to(x.device)
+            theta = gates.theta(h[some])
+            noise = torch.rand(theta.shape, generator=chance, dtype=theta.dtype).to(x.device)
+            heard = asked.outputs(gates.masked(x[some], drawn(theta, noise)), asked.lengths[some], some)
+            lost = divergence(said[some], heard.log_softmax(-1))
+            kept = opened(theta)[there[some]].mean()
+            own = list(gates.parameters())
+            for p, gradient in zip(own, torch.autograd.grad(kept + math.exp(price) * lost, own), strict=True):
+                p.grad = gradient  # the model's own parameters get none
+            optimiser.step()
+            price += RISE * max(-1.0, min(1.0, lost.item() / margin - 1))
+    return gates
+
+
+def states(asked: Subject, layer: int) -> Tensor:
+    """The states (b, n, width) after a layer, 0 being the words' vectors, of the model as it is."""
+    named = getattr(asked.model, "layers", ())  # paths of self-attentions, each a part of its layer
+    layers = [path.rsplit(".", 1)[0] for path in named if isinstance(path, str)]
+    if not 0 <= layer <= len(layers):
+        raise ValueError(
+            f"layer must be from 0, the words, to {len(layers)}, the layers of this model; got {layer}."
+        )
+    if layer == 0:
+        with asked.quiet():
+            return asked.vectors()
+    found: list[Tensor] = []
+    hook = asked.model.get_submodule(layers[layer - 1]).register_forward_hook(
+        lambda module, inputs, output: found.append(output)
+    )
+    try:
+        with asked.quiet(), torch.no_grad():
+            asked.outputs()
+    finally:
+        hook.remove()
+    return found[-1][:, -asked.inputs.shape[1] :].detach()  # without what stands before the words
+
+
+def drawn(theta: Tensor, noise: Tensor) -> Tensor:
+    """Hard Concrete gates of scores and noise, uniform between 0 and 1, of one shape."""
+    noise = noise.clamp(1e-6, 1 - 1e-6)
+    soft = torch.sigmoid((noise.log() - (-noise).log1p() + theta) / BETA)
+    return (LOW + (HIGH - LOW) * soft).clamp(0, 1)
+
+
+def opened(theta: Tensor) -> Tensor:
+    """P(v > 0) of Hard Concrete gates with these scores."""
+    return torch.sigmoid(theta - BETA * math.log(-LOW / HIGH))
+
+
+def divergence(said: Tensor, heard: Tensor) -> Tensor:
+    """KL of log-probabilities (b, classes), the mean over texts."""
+    return F.kl_div(heard, said, reduction="batchmean", log_target=True)

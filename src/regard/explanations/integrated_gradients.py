@@ -1,0 +1,83 @@
+"""Integrated gradients: gradient × input, averaged on the way from nothing to the words.
+
+    score of token j = (x_j − x'_j) · ∫₀¹ ∂y/∂x_j at x' + a(x − x') da        x' = 0, unless a vector is given
+
+Scores sum to y(x) − y(x'), up to the error of the sum that stands for the integral. Texts for which they are
+off by more than 1 % (models with kinks) are done again with twice the steps, up to sixteen times as many.
+With hold_attention there is nothing they must sum to. By Captum.
+
+Sundararajan, Taly & Yan (2017), "Axiomatic Attribution for Deep Networks", arXiv:1703.01365, §3. Captum:
+Kokhlikyan et al. (2020), arXiv:2009.07896.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.core.errors import ShapeError
+from regard.explanations.gradient import held
+from regard.explanations.subject import Second, Target, subject
+from regard.explanations.table import register
+
+ROWS = 1024  # texts, times steps, that are computed at once
+CLOSE, DOUBLINGS = 0.01, 4
+
+
+@register(needs="gradients", signed=True)
+def integrated_gradients(
+    model: Any,
+    inputs: Any,
+    lengths: Any = None,
+    *,
+    target: Target = None,
+    baseline: Tensor | None = None,
+    steps: int = 50,
+    hold_attention: bool = False,
+    second: Second | None = None,
+) -> Tensor:
+    """Integrated gradients at each token (b, n), for the target class; default: the one the model says.
+
+    From `baseline` (d,) in place of every word.
+    """
+    try:
+        from captum.attr import IntegratedGradients
+    except ImportError:
+        raise ImportError("integrated_gradients needs captum: pip install 'regard[explain]'") from None
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1; got {steps}.")
+    asked = subject(model, inputs, lengths, second)
+    classes, vectors = asked.target(target), asked.vectors()
+    begin = torch.zeros_like(vectors[0, 0]) if baseline is None else baseline.to(vectors)
+    if begin.shape != vectors.shape[-1:]:
+        raise ShapeError(f"baseline must be (d,) with d={vectors.shape[-1]}; got {tuple(begin.shape)}.")
+    begins = torch.where(asked.real.unsqueeze(-1), begin, vectors)  # padding stays as it is
+
+    def value(vectors: Tensor, rows: Tensor, classes: Tensor) -> Tensor:
+        return asked.value(asked.outputs(vectors, rows=rows), classes)
+
+    def scores(rows: Tensor, steps: int) -> Tensor:
+        found: Tensor = IntegratedGradients(value).attribute(
+            vectors[rows],
+            begins[rows],
+            additional_forward_args=(rows, classes[rows]),
+            n_steps=steps,
+            internal_batch_size=max(ROWS, len(rows)),
+        )
+        return found.sum(-1).detach().to(vectors.dtype)
+
+    rows = torch.arange(len(vectors), device=vectors.device)
+    with asked.quiet(), torch.enable_grad():
+        if hold_attention:
+            with held(asked):
+                return torch.where(asked.real, scores(rows, steps), 0)
+        with torch.no_grad():
+            wanted = value(vectors, rows, classes) - value(begins, rows, classes)
+        found = scores(rows, steps)
+        for _ in range(DOUBLINGS):
+            off = ((found.sum(-1) - wanted).abs() > CLOSE * wanted.abs()).nonzero().squeeze(-1)
+            if not len(off):
+                break
+            steps *= 2
+            found[off] = scores(off, steps)
+    return torch.where(asked.real, found, 0)

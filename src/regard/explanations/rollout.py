@@ -1,0 +1,40 @@
+"""Rollout: what each top place got from each token, if layers mixed places as their weights say.
+
+    A_l = ½W_l + ½I        R = A_L ⋯ A_2 A_1        (heads averaged; ½I is the residual connection)
+
+R_ij sums over all paths from place i at the top to token j the product of the weights along the path. Rows of
+R sum to 1. Of a decoder it is divided by the rollout of uniform attention: see `stack.explained`.
+
+Abnar & Zuidema (2020), "Quantifying Attention Flow in Transformers", arXiv:2005.00928, §3; that decoders need
+a correction: §5.
+"""
+
+from typing import Any
+
+from torch import Tensor
+
+from regard.explanations.looked import stack
+from regard.explanations.stack import Stack, explained
+from regard.explanations.subject import Second
+from regard.explanations.table import register
+
+
+@register(needs="weights")
+def rollout(
+    model: Any,
+    inputs: Any = None,
+    lengths: Any = None,
+    *,
+    position: int | None = None,
+    second: Second | None = None,
+) -> Tensor:
+    """Rollout to tokens (b, n), of a model with inputs or of bare weights."""
+    return explained(stack(model, inputs, lengths, "rollout", second), rolled, position)
+
+
+def rolled(layers: Stack) -> Tensor:
+    """R (b, m, n) of all layers."""
+    first, *others = (layer.mixed(layers.lengths) for layer in layers.layers)
+    for above in others:
+        first = above @ first
+    return first

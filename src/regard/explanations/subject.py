@@ -1,0 +1,185 @@
+"""What is to be explained: a model or a function, and the texts it is asked about.
+
+A model has two halves, model.from_embedded(model.embed(tokens), lengths), as every classifier here, and
+returns logits. What is explained is then the log-odds of a class,
+
+    log p_c / (1 − p_c) = θ_c − log Σ_{k≠c} exp θ_k
+
+which orders words as the probability does, and still changes where the probability is 1 to the last digit.
+
+Anything else is a function: called with inputs, and with lengths if there are any, it returns numbers
+(b, classes), and what is explained is one of these as it is. Inputs are tokens (b, n) or vectors (b, n, d).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.core.errors import ShapeError
+
+Second = tuple[Tensor, Tensor]  # tokens (b, n') and lengths (b,) of the texts that ask, for pairs
+Target = int | Tensor | None
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A model or a function, with texts."""
+
+    model: Any
+    inputs: Tensor  # tokens (b, n), or vectors (b, n, d)
+    lengths: Tensor  # (b,)
+    padded: bool  # whether lengths were given
+    second: Second | None = None
+
+    @property
+    def halves(self) -> bool:
+        """Whether words can be turned into vectors, and these into logits."""
+        return hasattr(self.model, "embed") and hasattr(self.model, "from_embedded")
+
+    @property
+    def tokens(self) -> bool:
+        """Whether the inputs are tokens."""
+        return not self.inputs.is_floating_point()
+
+    @property
+    def real(self) -> Tensor:
+        """True for what is not padding: (b, n)."""
+        return real(self.lengths, self.inputs.shape[1])
+
+    def vectors(self) -> Tensor:
+        """The vectors of the words (b, n, d), cut off from the graph."""
+        if not self.tokens:
+            return self.inputs.detach()
+        if not self.halves:
+            raise ValueError(
+                "this needs the words' vectors, and a function of tokens has none: give it vectors (b, n, d) "
+                "as inputs, or a model with embed and from_embedded; or use leave_one_out."
+            )
+        with self.quiet(), torch.no_grad():
+            vectors: Tensor = self.model.embed(self.inputs)
+        return vectors.detach()
+
+    def outputs(
+        self, inputs: Tensor | None = None, lengths: Tensor | None = None, rows: Tensor | None = None
+    ) -> Tensor:
+        """What the model says (b, classes) of these inputs, tokens or vectors; default: its own.
+
+        `rows` are the texts that the inputs are made of, if not all of them once.
+        """
+        inputs = self.inputs if inputs is None else inputs
+        rows = torch.arange(len(self.inputs), device=self.inputs.device) if rows is None else rows
+        lengths = self.lengths[rows] if lengths is None else lengths
+        try:
+            outputs = self._called(inputs, lengths, rows)
+        except (IndexError, RuntimeError) as error:
+            what = str(error).strip().split("\n")[0]
+            raise ValueError(
+                f"the model failed on inputs {tuple(inputs.shape)}: {what}. "
+                "Can it take these tokens, and so many?"
+            ) from error
+        return self._checked(outputs, rows)
+
+    def _called(self, inputs: Tensor, lengths: Tensor, rows: Tensor) -> Any:
+        if not self.halves:
+            return self.model(inputs, lengths) if self.padded else self.model(inputs)
+        second = () if self.second is None else tuple(part[rows] for part in self.second)
+        if not inputs.is_floating_point():
+            return self.model(inputs, lengths, *second)
+        given = None
+        if self.tokens and hasattr(self.model, "given"):
+            with torch.no_grad():
+                given = self.model.given(self.inputs[rows], lengths, *second)
+        return self.model.from_embedded(inputs, lengths, *(() if given is None else (given,)))
+
+    def _checked(self, outputs: Any, rows: Tensor) -> Tensor:
+        if not isinstance(outputs, Tensor):
+            hint = " Return its .logits." if hasattr(outputs, "logits") else ""
+            raise TypeError(f"the model must return a tensor; got {type(outputs).__name__}.{hint}")
+        if outputs.dim() != 2 or len(outputs) != len(rows) or not outputs.is_floating_point():
+            raise ShapeError(
+                f"the model must return numbers (b, classes) with b={len(rows)}; "
+                f"got {tuple(outputs.shape)} of {outputs.dtype}."
+            )
+        wrong = (~outputs.isfinite()).any(-1)
+        if bool(wrong.any()):
+            raise ValueError(f"the model returned NaN or infinity for text {int(rows[wrong][0])}.")
+        return outputs
+
+    def target(self, target: Target) -> Tensor:
+        """The class that is explained, for each text (b,): as given, or the one the model says."""
+        with self.quiet(), torch.no_grad():
+            outputs = self.outputs()
+        b, classes = outputs.shape
+        if target is None:
+            return outputs.argmax(-1)
+        chosen = torch.as_tensor(target, device=outputs.device)
+        if chosen.is_floating_point() or chosen.shape not in ((), (b,)):
+            raise ShapeError(f"target must be a class or one for each text, (b,) with b={b}; got {target}.")
+        if not bool(((chosen >= 0) & (chosen < classes)).all()):
+            raise ValueError(
+                f"target must be from 0 to {classes - 1}, the classes of the model; got {target}."
+            )
+        return chosen.expand(b)
+
+    def value(self, outputs: Tensor, target: Tensor) -> Tensor:
+        """What is explained (b,): the log-odds of the target, of a function the output itself."""
+        own = outputs.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+        if not self.halves or outputs.shape[-1] == 1:
+            return own
+        return own - outputs.scatter(-1, target.unsqueeze(-1), float("-inf")).logsumexp(-1)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Without dropout; afterwards every part of the model is as it was."""
+        parts = list(self.model.modules()) if isinstance(self.model, nn.Module) else []
+        training = [part for part in parts if part.training]
+        for part in training:
+            part.training = False
+        try:
+            with torch.backends.cudnn.flags(enabled=False):  # its LSTMs have no backward outside of training
+                yield
+        finally:
+            for part in training:
+                part.training = True
+
+
+def subject(model: Any, inputs: Any, lengths: Any = None, second: Second | None = None) -> Subject:
+    """A model or function with inputs, once they are known to fit."""
+    if not callable(model):
+        raise TypeError(f"model must be a model or a function; got {type(model).__name__}.")
+    if not isinstance(inputs, Tensor):
+        raise TypeError(f"inputs must be a tensor of tokens or of vectors; got {type(inputs).__name__}.")
+    if inputs.dim() != (3 if inputs.is_floating_point() else 2):
+        hint = " Use inputs.unsqueeze(0) for one text." if inputs.dim() == 1 else ""
+        raise ShapeError(
+            "inputs must be tokens (b, n), or vectors (b, n, d); "
+            f"got {tuple(inputs.shape)} of {inputs.dtype}.{hint}"
+        )
+    return Subject(model, inputs, checked_lengths(inputs, lengths), lengths is not None, second)
+
+
+def checked_lengths(inputs: Tensor, lengths: Tensor | None) -> Tensor:
+    """Lengths (b,) from 1 to n, n for each if none are given, of inputs (b, n, ...)."""
+    b, n = inputs.shape[:2]
+    if lengths is None:
+        lengths = torch.full((b,), n, device=inputs.device)
+    if not isinstance(lengths, Tensor) or lengths.shape != (b,):
+        came = tuple(lengths.shape) if isinstance(lengths, Tensor) else type(lengths).__name__
+        raise ShapeError(f"lengths must be a tensor (b,) with b={b}; got {came}.")
+    wrong = (lengths < 1) | (lengths > n)
+    if bool(wrong.any()):
+        text = int(wrong.nonzero()[0])
+        raise ShapeError(
+            f"lengths must be from 1 to n={n}: without a token there is nothing to explain; "
+            f"text {text} has {int(lengths[text])}."
+        )
+    return lengths.to(inputs.device)
+
+
+def real(lengths: Tensor, n: int) -> Tensor:
+    """True for what is not padding: (b, n)."""
+    return torch.arange(n, device=lengths.device) < lengths.unsqueeze(-1)

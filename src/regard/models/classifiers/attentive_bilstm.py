@@ -1,0 +1,44 @@
+"""The attentive BiLSTM: the model at the centre of the debate about attention as explanation.
+
+    h = BiLSTM(embed(x))        z = Attention(q, h)        ŷ = Wz + b
+
+Each state has read the whole text: that of any word may hold what matters, so that much weight on a word
+need not mean that the word mattered. `attentive_mlp` is the same without that.
+
+Jain & Wallace (2019), "Attention is not Explanation", arXiv:1902.10186, §2.
+Departs from the paper: vectors of words are learned from the texts unless others are given; dropout.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from regard.models.classifiers.both_ways import BothWays
+from regard.models.classifiers.classifier import Common
+from regard.models.classifiers.one_query import OneQuery
+from regard.models.classifiers.table import register
+from regard.models.classifiers.words import begin
+
+
+@dataclass(frozen=True)
+class Config(Common):
+    """Sizes and parts of an attentive BiLSTM."""
+
+    width: int = 128  # of the states; half of it in each direction
+    layers: int = 1
+    cell: Literal["lstm", "gru"] = "lstm"
+
+
+@register(Config)
+class AttentiveBiLSTM(OneQuery):
+    """A bidirectional LSTM or GRU, one look over its states, and a linear layer."""
+
+    def __init__(self, config: Config):
+        super().__init__(config, config.width)
+        self.encoder = BothWays(config.embedding, config.width, config.layers, config.dropout, config.cell)
+        begin(self)
+
+    def encode(self, x: Tensor, lengths: Tensor) -> Tensor:
+        states: Tensor = self.encoder(x, lengths)
+        return states

@@ -1,0 +1,46 @@
+"""The attentive MLP: no word knows of any other, so weight on a word is weight on nothing else.
+
+    hⱼ = tanh(W embed(xⱼ) + b)        z = Attention(q, h)        ŷ = Wz + b
+
+It is the control of the debate: what is said against attention of models whose states have read the whole
+text need not hold here. tanh bounds the states; without it (activation="none") a model can keep its weight
+away from a word and let that word's vector grow instead.
+
+Wiegreffe & Pinter (2019), "Attention is not not Explanation", arXiv:1908.04626, §3.4; the "average" encoder
+of Jain & Wallace (2019), arXiv:1902.10186.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.models.classifiers.classifier import Common
+from regard.models.classifiers.one_query import OneQuery
+from regard.models.classifiers.table import register
+from regard.models.classifiers.words import begin
+from regard.models.parts.steps import check_choice
+
+
+@dataclass(frozen=True)
+class Config(Common):
+    """Sizes and parts of an attentive MLP."""
+
+    width: int = 128  # of the states
+    activation: Literal["tanh", "none"] = "tanh"
+
+
+@register(Config)
+class AttentiveMLP(OneQuery):
+    """A layer on each word alone, one look over them, and a linear layer."""
+
+    def __init__(self, config: Config):
+        super().__init__(config, config.width)
+        self.bounded = check_choice("activation", config.activation, ("tanh", "none")) == "tanh"
+        self.layer = nn.Linear(config.embedding, config.width)
+        begin(self)
+
+    def encode(self, x: Tensor, lengths: Tensor) -> Tensor:
+        states: Tensor = self.layer(x)
+        return torch.tanh(states) if self.bounded else states

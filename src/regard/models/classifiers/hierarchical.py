@@ -1,0 +1,114 @@
+"""Hierarchical attention: a look over the words of each sentence, then one over the sentences.
+
+    zᵢ = Attention(q_w, h of sentence i)        g = BiGRU(z)        z = Attention(q_s, g)        ŷ = Wz + b
+
+h are the states of a BiGRU that reads each sentence by itself. A sentence ends at a token of `ends` (".",
+"!", "?" and the like); several in a row end one sentence. `looks` are "word_attention", whose weights
+(b, s, n) have a row for each sentence that is 0 outside it, and "sentence_attention", whose weights are
+(b, 1, s): their product is the weight of each word.
+
+Yang et al. (2016), "Hierarchical Attention Networks for Document Classification", NAACL, §2.2. (The paper's
+uᵀtanh(Wh + b) is the additive score with a learned query.) One lecture names Miculicich et al. (2018), who
+translate documents with such attention.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Attention, resolve_score
+from regard.masks import Lengths
+from regard.models.classifiers.both_ways import BothWays
+from regard.models.classifiers.classifier import Classifier, Common, Seen, real
+from regard.models.classifiers.table import register
+from regard.models.classifiers.words import Words, begin
+from regard.models.parts.dropout import Dropout
+from regard.models.parts.steps import make_map
+
+
+@dataclass(frozen=True)
+class Config(Common):
+    """Sizes and parts of a hierarchical classifier."""
+
+    width: int = 128  # of the states of words and of sentences; half of it in each direction
+    cell: Literal["lstm", "gru"] = "gru"
+    ends: tuple[int, ...] = ()  # tokens that end a sentence; without any, a text is one sentence
+
+
+@register(Config)
+class Hierarchical(Classifier):
+    """Words, sentences, and a linear layer."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        if config.pairs:
+            raise ValueError("hierarchical reads one text: pairs must be false.")
+        self.config, width = config, config.width
+        self.words_query, self.sentences_query = (nn.Parameter(torch.empty(1, width)) for _ in range(2))
+        self.words = Words(config.vocabulary, config.embedding, config.dropout, config.word_dropout)
+        self.word_encoder = BothWays(config.embedding, width, 1, 0.0, config.cell)
+        self.sentence_encoder = BothWays(width, width, 1, 0.0, config.cell)
+        self.word_attention, self.sentence_attention = (
+            Attention(
+                resolve_score(config.score, width, width),
+                make_map(config.map, learn_alpha=config.learn_alpha),
+            )
+            for _ in range(2)
+        )
+        self.dropout = Dropout(config.dropout)
+        self.read = nn.Linear(width, config.classes)
+        self.looks = ["word_attention", "sentence_attention"]
+        begin(self)
+
+    def given(
+        self,
+        tokens: Tensor,
+        lengths: Tensor,
+        second: Tensor | None = None,
+        second_lengths: Tensor | None = None,
+    ) -> Tensor:
+        """The number of the sentence each word is in, (b, n)."""
+        super().given(tokens, lengths, second, second_lengths)
+        ends = torch.isin(tokens, torch.tensor(self.config.ends, device=tokens.device, dtype=tokens.dtype))
+        begins = ends[:, :-1] & ~ends[:, 1:] & real(lengths, tokens.shape[1])[:, 1:]
+        return torch.nn.functional.pad(begins, (1, 0)).cumsum(-1)
+
+    def states(self, embedded: Tensor, lengths: Tensor, given: Tensor) -> Tensor:
+        """Embedded words (b, n, d) to their states, (b, n, width), each sentence read by itself."""
+        there = real(lengths, embedded.shape[1])  # (b, n)
+        starts = torch.nn.functional.pad(given[:, 1:] != given[:, :-1], (1, 0))
+        first = (starts * torch.arange(len(starts[0]), device=given.device)).cummax(-1).values
+        place = torch.arange(len(starts[0]), device=given.device) - first  # of a word in its sentence
+        row = torch.arange(len(given), device=given.device).unsqueeze(-1) * given.shape[1] + given
+        _, row = row[there].unique(return_inverse=True)  # (words,): its sentence, of all texts
+        place = place[there]
+        sizes = row.bincount()
+        sentences = embedded.new_zeros(len(sizes), int(sizes.max()), embedded.shape[-1])
+        sentences = sentences.index_put((row, place), embedded[there])
+        states: Tensor = self.word_encoder(sentences, sizes)[row, place]  # (words, width)
+        return states.new_zeros(*there.shape, states.shape[-1]).masked_scatter(there.unsqueeze(-1), states)
+
+    def from_embedded(self, embedded: Tensor, lengths: Tensor, given: Tensor | None = None) -> Tensor:
+        if given is None:
+            raise ValueError(
+                "hierarchical must know where sentences end: "
+                "model.from_embedded(embedded, lengths, model.given(tokens, lengths))."
+            )
+        there = real(lengths, embedded.shape[1])
+        h = self.dropout(self.states(embedded, lengths, given))  # (b, n, width)
+        count = torch.where(there, given, 0).amax(-1) + 1  # (b,), sentences
+        number = torch.arange(int(count.max()), device=given.device).view(1, -1, 1)
+        mask = (given.unsqueeze(-2) == number) & there.unsqueeze(-2)  # (b, s, n)
+        query = self.words_query.expand(len(h), number.shape[1], -1).to(h.dtype)
+        z = self.word_attention(query, h, mask=mask).context  # (b, s, width)
+        g = self.dropout(self.sentence_encoder(z, count))
+        query = self.sentences_query.expand(len(h), 1, -1).to(h.dtype)
+        z = self.sentence_attention(query, g, mask=Lengths(count)).context.squeeze(-2)
+        logits: Tensor = self.read(self.dropout(z))
+        return logits
+
+    def over_words(self, seen: Seen) -> Tensor:
+        words, sentences = (seen[path][-1].weights for path in self.looks)
+        return sentences @ words  # (b, 1, s) and (b, s, n)

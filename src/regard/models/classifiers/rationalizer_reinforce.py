@@ -1,0 +1,39 @@
+"""A rationalizer whose words are drawn one by one, and selected more often if the class was then right.
+
+    zⱼ ~ Bernoulli(σ(θⱼ))        ∇E[r] = E[∇r + (r − b) ∇log p(z)],  r = log p(y | x ⊙ z)
+
+Unbiased, and of high variance: all words of a text share one reward (`regard.maps.estimators.Reinforce`).
+The penalty needs no draw: E[zⱼ] = σ(θⱼ).
+
+Lei, Barzilay & Jaakkola (2016), "Rationalizing Neural Predictions", arXiv:1606.04155, §3–4 (the independent
+selector; there without a baseline, and its penalties are part of the reward).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.maps import Hard
+from regard.maps.estimators import Reinforce
+from regard.models.classifiers.rationalizer import Rationale, Rationalizer, Selection
+from regard.models.classifiers.table import register
+
+
+@dataclass(frozen=True)
+class Config(Rationale):
+    """Sizes and parts of a rationalizer that learns by REINFORCE."""
+
+
+@register(Config)
+class RationalizerReinforce(Rationalizer):
+    """Selects words by coins; what came of it says which coins to favour (REINFORCE)."""
+
+    def __init__(self, config: Config):
+        super().__init__(config)
+        self.coin = Hard(Reinforce())
+
+    def draw(self, theta: Tensor) -> Selection:
+        z: Tensor = self.coin(torch.stack([theta, torch.zeros_like(theta)], -1))[..., 0]  # one key of two
+        chance = theta.sigmoid()
+        return Selection(z, chance, chance)

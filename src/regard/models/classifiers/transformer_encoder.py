@@ -1,0 +1,102 @@
+"""The Transformer encoder: layers in which every word looks at every word, then one look over all of them.
+
+    x = x + SelfAttention(x)      x = x + FFN(x)      as often as there are layers; then as `attentive_bilstm`
+
+The last look is what `looks` names; `model.layers` names the self-attentions, first layer first. With
+read="first" there is no last look: a vector is put before the words, as BERT's [CLS] is, and its last state
+is read. The weights of the layers are then (b, heads, 1 + n, 1 + n), and `looks` names the last layer, in
+which the row of that vector counts.
+
+Vaswani et al. (2017), "Attention Is All You Need", arXiv:1706.03762, §3.1, the encoder. Devlin et al. (2019),
+"BERT", arXiv:1810.04805, §3, for read="first".
+Departs from the paper: pre-norm; the words' vectors are not multiplied by √d, but begin with variance 1.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.heads import MultiHead
+from regard.masks import Lengths
+from regard.models.classifiers.classifier import Common, Seen
+from regard.models.classifiers.one_query import OneQuery
+from regard.models.classifiers.table import register
+from regard.models.parts.feed_forward import FeedForward
+from regard.models.parts.initial import glorot
+from regard.models.parts.residual import Residual
+from regard.models.parts.steps import check_choice, make_map
+from regard.positions import Learned, Sinusoidal
+
+
+@dataclass(frozen=True)
+class Config(Common):
+    """Sizes and parts of a Transformer encoder; `embedding` is the width of all its layers."""
+
+    embedding: int = 128
+    inner: int = 256  # of the feed-forward layers
+    heads: int = 4
+    layers: int = 2
+    read: Literal["attention", "first"] = "attention"
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    longest: int = 512  # text that learned positions can take
+
+
+class Layer(nn.Module):
+    """Self-attention and feed-forward."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        width, heads = config.embedding, config.heads
+        map = make_map(config.map, learn_alpha=config.learn_alpha, heads=heads)
+        self.attention = MultiHead(width, heads, map=map)
+        self.feed_forward = FeedForward(width, config.inner)
+        self.around = nn.ModuleList(Residual(width, "pre", config.dropout) for _ in range(2))
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """x (b, n, width) to (b, n, width)."""
+        x = self.around[0](x, lambda x: self.attention(x, mask=Lengths(lengths)).context)
+        x = self.around[1](x, self.feed_forward)
+        return x
+
+
+@register(Config)
+class TransformerEncoder(OneQuery):
+    """Self-attention in layers, one look over the last states, and a linear layer."""
+
+    def __init__(self, config: Config):
+        super().__init__(config, config.embedding)
+        self.encoder = nn.ModuleList(Layer(config) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.embedding)
+        glorot(self)
+        kind = check_choice("positions", config.positions, ("sinusoidal", "learned"))
+        self.places = (
+            Learned(config.embedding, config.longest) if kind == "learned" else Sinusoidal(config.embedding)
+        )
+        self.layers = [f"encoder.{layer}.attention" for layer in range(config.layers)]
+        self.reads_first = check_choice("read", config.read, ("attention", "first")) == "first"
+        if self.reads_first:
+            if config.pairs or not config.layers:
+                raise ValueError('read="first" is for one text and at least one layer. Use read="attention".')
+            del self.attention
+            self.looks = self.layers[-1:]
+
+    def encode(self, x: Tensor, lengths: Tensor) -> Tensor:
+        x = x + self.places(x.shape[-2], like=x)
+        for layer in self.encoder:
+            x = layer(x, lengths)
+        states: Tensor = self.norm(x)
+        return states
+
+    def from_embedded(self, embedded: Tensor, lengths: Tensor, given: Tensor | None = None) -> Tensor:
+        if not self.reads_first:
+            return super().from_embedded(embedded, lengths, given)
+        first = self.query.expand(len(embedded), 1, -1).to(embedded.dtype)
+        states = self.states(torch.cat([first, embedded], -2), lengths + 1)
+        logits: Tensor = self.read(self.dropout(states[:, 0]))
+        return logits
+
+    def over_words(self, seen: Seen) -> Tensor:
+        weights = super().over_words(seen)
+        return weights[..., 0, 1:] if self.reads_first else weights

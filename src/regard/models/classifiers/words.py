@@ -1,0 +1,40 @@
+"""The words of a classifier: a vector for each.
+
+While training, a word is taken for an unknown one with probability `word_dropout`: so that the vector of
+unknown words is learned, and no single word is relied upon (Iyyer et al. 2015, "Deep Unordered Composition
+Rivals Syntactic Methods for Text Classification", §3.1, there with the word left out).
+"""
+
+import torch
+from torch import Tensor, nn
+
+from regard.core.shapes import check_rate
+from regard.core.tokens import PAD, UNK
+from regard.models.parts.dropout import Dropout
+from regard.models.parts.initial import glorot
+
+
+class Words(nn.Module):
+    """Vectors E (vocabulary, width)."""
+
+    def __init__(self, vocabulary: int, width: int, dropout: float, word_dropout: float):
+        super().__init__()
+        self.E = nn.Embedding(vocabulary, width)
+        self.dropout = Dropout(check_rate("dropout", dropout))
+        self.word_dropout = check_rate("word_dropout", word_dropout)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Tokens (b, n) to (b, n, width)."""
+        if self.training and self.word_dropout:
+            lost = torch.rand(tokens.shape, device=tokens.device) < self.word_dropout
+            tokens = tokens.masked_fill(lost & (tokens != PAD), UNK)
+        vectors: Tensor = self.dropout(self.E(tokens))
+        return vectors
+
+
+def begin(model: nn.Module) -> None:
+    """Parameters as `glorot` has them; words small, since rare ones hardly move from where they began."""
+    glorot(model)
+    for module in model.modules():
+        if isinstance(module, Words):
+            nn.init.normal_(module.E.weight, std=0.1)

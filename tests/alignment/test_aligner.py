@@ -1,0 +1,164 @@
+"""The aligner: exact marginals, what it learns, and that it comes back as it was saved."""
+
+from itertools import islice, product
+
+import numpy as np
+import pytest
+
+from alignment import published
+from regard.alignment import Links, align, score, train
+from regard.alignment.aligner import Settings
+from regard.alignment.formats import read
+from regard.alignment.hidden_markov import hidden_markov, independent
+from regard.alignment.keeping import is_aligner, load, save
+from regard.alignment.pieces import cut
+from regard.core.errors import RunError, SettingsError, WeightsError
+from regard.data import CORPORA
+from regard.data.text import DataError
+
+
+def enumerated(lexical, empty, jumps, p0):
+    """Marginals, jumps and log-likelihood of one pair by adding up every alignment."""
+    m, n = lexical.shape
+    links, counts, total = np.zeros((m, n)), np.zeros((n + 1, n)), 0.0
+    for alignment in product(range(-1, n), repeat=m):  # -1 is the empty word
+        p, last, moves = 1.0, 0, []
+        for j, i in enumerate(alignment):
+            if i < 0:
+                p *= p0 * empty[j]
+            else:
+                p *= (1 - p0) * jumps[last, i] * lexical[j, i]
+                moves.append((last, i))
+                last = i + 1
+        total += p
+        for j, i in enumerate(alignment):
+            if i >= 0:
+                links[j, i] += p
+        for move in moves:
+            counts[move] += p
+    return links / total, counts / total, np.log(total)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_marginals_are_those_of_all_alignments(seed):
+    chance = np.random.default_rng(seed)
+    b, m, n = 3, chance.integers(1, 5), chance.integers(1, 4)
+    lexical, empty = chance.random((b, m, n)), chance.random((b, m))
+    jumps = chance.random((n + 1, n))
+    jumps /= jumps.sum(-1, keepdims=True)
+    found = hidden_markov(lexical, empty, jumps, 0.3)
+    slow = [enumerated(lexical[k], empty[k], jumps, 0.3) for k in range(b)]
+    np.testing.assert_allclose(found.links, [links for links, _, _ in slow])
+    np.testing.assert_allclose(found.jumps, sum(counts for _, counts, _ in slow))
+    assert found.log_likelihood == pytest.approx(sum(total for _, _, total in slow))
+    even = np.full((n + 1, n), 1 / n)
+    np.testing.assert_allclose(
+        independent(lexical, empty, 0.3).links, hidden_markov(lexical, empty, even, 0.3).links
+    )
+
+
+def test_words_are_cut_where_they_should_be():
+    found = cut("Thursday, trente-cinq d'une …  !")
+    assert found.pieces == ["thursday", ",", "trente", "-", "cinq", "d'", "une", "…", "!"]
+    assert found.words == [0, 0, 1, 1, 1, 2, 2, 3, 4]
+    assert found.speaks == [True, False, True, False, True, True, True, True, True]
+    assert cut(" \t").pieces == []
+
+
+def pairs(corpus, split, count):
+    return list(islice(CORPORA[corpus](seed=1, split=split), count))
+
+
+@pytest.fixture(scope="module")
+def toy():
+    return train([(p.source, p.target) for p in pairs("dictionary", "train", 400)])
+
+
+def test_it_learns_a_dictionary_with_another_order(toy):
+    test = pairs("dictionary", "test", 100)
+    found = align(toy, [(p.source, p.target) for p in test])
+    assert score(found.links, [Links.of(p.alignment) for p in test]).aer < 0.05
+    assert "grow-diag-final-and" in found.remarks[0]
+
+
+def test_each_round_of_one_direction_explains_more():
+    said = []
+    train(
+        [(p.source, p.target) for p in pairs("dictionary", "train", 200)],
+        Settings(likeness=0),
+        say=said.append,
+    )
+    values = [float(line.split("log-likelihood ")[1].split(" and")[0].replace(",", "")) for line in said]
+    assert len(values) == 10
+    assert values[3] > values[0] and values[-1] > values[4]
+
+
+def test_weights_are_between_words_and_nothing_is_between_no_words(toy):
+    looked = toy.look([("ba be, zzz", "x y"), ("", "x"), ("  ", "")])
+    assert [one.forward.shape for one in looked] == [(2, 3), (1, 0), (0, 0)]
+    assert [one.reverse.shape for one in looked] == [(3, 2), (0, 1), (0, 0)]
+    assert np.isfinite(looked[0].forward).all() and (looked[0].forward.sum(-1) <= 1 + 1e-9).all()
+    assert align(toy, [("", "x")]).links == [Links.of([])]
+
+
+def test_unknown_names_are_known_by_their_looks(toy):
+    a, b = (p.source.split()[0] for p in pairs("dictionary", "train", 2))
+    found = align(toy, [(f"Wittgenstein {a} {b}", "x y Wittgensteins z")]).links[0].sure
+    assert (0, 2) in found
+
+
+def test_it_is_the_same_after_it_was_saved(toy, tmp_path):
+    save(toy, tmp_path / "a")
+    assert is_aligner(tmp_path / "a")
+    again = load(tmp_path / "a")
+    some = [(p.source, p.target) for p in pairs("dictionary", "test", 20)]
+    for one, other in zip(toy.look(some), again.look(some), strict=True):
+        np.testing.assert_allclose(one.forward, other.forward, atol=1e-5)
+        np.testing.assert_allclose(one.reverse, other.reverse, atol=1e-5)
+    (tmp_path / "a" / "vocabulary.json").write_text('{"source": ["x"], "target": []}')
+    with pytest.raises(WeightsError, match="do not belong together"):
+        load(tmp_path / "a")
+    with pytest.raises(RunError, match="holds no aligner"):
+        load(tmp_path)
+
+
+def test_what_cannot_be_is_said():
+    with pytest.raises(DataError, match="no pair of sentences with words"):
+        train([("", "a"), ("b", " ")])
+    with pytest.raises(SettingsError, match="empty must be between 0 and 1"):
+        Settings(empty=0)
+    with pytest.raises(SettingsError, match="rounds must be at least 0"):
+        Settings(rounds=-1)
+
+
+def errors(corpus, seen):
+    test = pairs(corpus, "test", 500)
+    learned = train([(p.source, p.target) for p in [*test, *pairs(corpus, "train", seen)]])
+    found = align(learned, [(p.source, p.target) for p in test])
+    return score(found.links, [Links.of(p.alignment) for p in test], aligned_words=True).aer
+
+
+def test_the_demo_corpus():
+    assert errors("phrases-fr", 1500) <= 0.12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("corpus", "most"), [("phrases-fr", 0.12), ("phrases-de", 0.15)])
+def test_the_demo_corpora(corpus, most):
+    found = errors(corpus, 8000)
+    print(f"{corpus}: AER {found:.4f}")
+    assert found <= most
+
+
+@pytest.mark.slow
+@published.needed
+@pytest.mark.skipif(not published.TATOEBA.exists(), reason=f"no {published.TATOEBA}")
+def test_the_hansards():
+    """447 sentences of the Canadian parliament: trained on Tatoeba and on them, tested on the last 400."""
+    test, gold = published.pairs(), read(published.FOLDER / "test.gold", published.sizes(), gold=True)
+    learned = train(test + published.tatoeba())
+    for chosen_on in (None, gold[:47]):
+        found = align(learned, test, gold=chosen_on)
+        scores = score(found.links[47:], gold[47:])
+        print(found.remarks, scores)
+        assert scores.aer <= 0.15

@@ -1,0 +1,108 @@
+"""regard heads and regard probe: what is typed, and every wrong way to type it."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli import app
+from regard.cli import heads as _heads  # noqa: F401
+from regard.cli import probe as _probe  # noqa: F401
+from runs.tiny import options
+
+ROW = "{}\t{}\t_\t{}\t_\t_\t{}\t{}\t_\t_"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="regard", env={"COLUMNS": "100"})
+
+
+def complaint(*arguments):
+    done = run(*arguments)
+    assert done.exit_code == 2, done.output
+    assert done.stdout == ""
+    return done.stderr.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("analyses") / "run"
+    done = run(*options(folder, "--set", "model.inner=32"))
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory):
+    """Sentences of three words of the toy: the tag of each is its first letter."""
+    words = ["ba", "de", "fi", "ga", "ku", "le"]
+    blocks = []
+    for k in range(60):
+        some = [words[(k + j * j) % 6] for j in range(3)]
+        lines = [
+            ROW.format(
+                j + 1, word, "X" if word < "f" else "Y", 2 if j != 1 else 0, "obj" if j != 1 else "root"
+            )
+            for j, word in enumerate(some)
+        ]
+        blocks.append("\n".join(lines) + "\n")
+    path = tmp_path_factory.mktemp("trees") / "some.conllu"
+    path.write_text("\n".join(blocks), encoding="utf-8")
+    return path
+
+
+def test_heads_of_sentences(folder, tmp_path):
+    (tmp_path / "s").write_text("ba de fi\n\nga ga ku le\n")
+    done = run("heads", folder, "--source", tmp_path / "s", "--json")
+    assert done.exit_code == 0, done.output
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(one["layer"], one["head"]) for one in found] == [(1, 1), (1, 2)]
+    assert {"positional", "rare words"} <= set(found[0]["scores"])
+    assert set(found[0]["scores"]["positional"][0]) == {"what", "score", "yardstick", "count", "plays"}
+    shown = run("heads", folder, "--source", tmp_path / "s")
+    assert "1.2" in shown.stdout and "of 2 heads have a role" in shown.stdout
+
+
+def test_heads_and_trees(folder, trees):
+    shown = run("heads", folder, "--conllu", trees)
+    assert shown.exit_code == 0, shown.output
+    assert "syntactic" in shown.stdout and "obj" in shown.stdout
+
+
+def test_heads_are_pruned(folder):
+    done = run("heads", folder, "--prune", 0, "--prune", 5, "--steps", 60, "--json")
+    assert done.exit_code == 0, done.output
+    free, dear = (json.loads(line) for line in done.stdout.splitlines())
+    assert free["kept"] == free["heads"] == 2 and dear["kept"] == 0
+    assert set(dear["after"]) == {"loss", "accuracy"} and free["before"] == dear["before"]
+    shown = run("heads", folder, "--prune", 5, "--steps", 60)
+    assert "before" in shown.stdout and "··" in shown.stdout
+
+
+@pytest.mark.parametrize("code", ["online", "variational"])
+def test_probe_compares_layers(folder, trees, code):
+    asked = ["probe", folder, "--conllu", trees, "--task", "upos", "--code", code, "--hidden", 0]
+    done = run(*asked, "--json")
+    assert done.exit_code == 0, done.output
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["layer"] for one in found] == [0, 1]
+    assert found[0]["real"]["labels"] == 180 and found[0]["uniform"] == 180
+    assert found[0]["real"]["compression"] > 1.2  # each of the words has its vector
+    shown = run(*asked)
+    assert "selectivity" in shown.stdout and "upos of 180 words, 2 labels" in shown.stdout
+
+
+def test_what_is_wrong_is_one_line(folder, trees, tmp_path):
+    (tmp_path / "empty").write_text("")
+    (tmp_path / "blank").write_text("\n")
+    assert "either --source or --conllu is needed" in complaint("heads", folder)
+    assert "either --source" in complaint("heads", folder, "--source", trees, "--conllu", trees)
+    assert "goes without --source" in complaint("heads", folder, "--source", trees, "--prune", 1)
+    assert "there is no folder" in complaint("heads", tmp_path / "no", "--source", trees)
+    assert "the file is empty" in complaint("heads", folder, "--source", tmp_path / "empty")
+    assert "no text to read" in complaint("heads", folder, "--source", tmp_path / "blank")
+    assert "penalty must be at least 0" in complaint("heads", folder, "--prune", -1)
+    assert 'no task "pos"' in complaint("probe", folder, "--conllu", trees, "--task", "pos")
+    assert 'no code "mdl"' in complaint("probe", folder, "--conllu", trees, "--code", "mdl")
+    assert "xpos says nothing" in complaint("probe", folder, "--conllu", trees, "--task", "xpos")
+    assert "no such file" in complaint("probe", folder, "--conllu", tmp_path / "no.conllu")
