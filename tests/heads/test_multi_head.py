@@ -110,3 +110,16 @@ def test_bad_inputs_are_named():
 
 def test_says_what_it_is():
     assert "heads=4, map=softmax" in repr(regard.MultiHead(16, 4))
+
+
+@pytest.mark.parametrize(
+    ("map", "share"),
+    [("entmax15", 0.8), (regard.maps.Entmax(learn_alpha=True, heads=4), 0.8), ("sparsemax", 0.5)],
+)
+def test_sparse_heads_begin_by_looking_at_most_keys(map, share):
+    """A key without weight has no gradient: at the first step most should have some."""
+    torch.manual_seed(0)
+    x = torch.randn(8, 16, 64)
+    seen = regard.MultiHead(64, 4, map=map)(x)
+    assert (seen.weights > 0).float().mean() > share
+    assert regard.MultiHead(64, 4)(x).scores.std() > 1.5 * seen.scores.std()

@@ -19,10 +19,13 @@ from regard.core import watching
 from regard.core.place import Place
 from regard.core.shapes import check, check_rate
 from regard.core.watching import Attentive, change_for, show
+from regard.maps.table import facts_of
 from regard.masks import Mask, as_mask
 from regard.memories import Branches, KeyValue
 from regard.roads.branching import branching
 from regard.roads.call import Call
+
+SMALL = 0.5  # queries and keys of sparse maps begin so much smaller: a key without weight learns nothing
 
 
 class MultiHead(Attentive):
@@ -58,8 +61,11 @@ class MultiHead(Attentive):
         self.W_v = nn.Linear(self.value_width, shared * each, bias=bias)
         self.W_o = nn.Linear(width, width, bias=bias)
         self.score, self.map = resolve_score(score, each, each), resolve_map(map)
-        for layer in (self.W_q, self.W_k, self.W_v):
-            nn.init.xavier_uniform_(layer.weight)
+        facts = facts_of(self.map)
+        gain = SMALL if facts is not None and facts.sparse else 1.0
+        for layer in (self.W_q, self.W_k):
+            nn.init.xavier_uniform_(layer.weight, gain)
+        nn.init.xavier_uniform_(self.W_v.weight)
         for layer in (self.W_q, self.W_k, self.W_v, self.W_o):
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
