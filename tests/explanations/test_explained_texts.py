@@ -1,6 +1,7 @@
 """Texts explained by a whole system, and the command that does it."""
 
 import json
+import sys
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from regard.explanations import METHODS, explain, explain_texts
 from regard.runs.classifier import Classifier
 
 LINES = ["a gripping , witty film", "a dull film", "witty and gripping", "[bold]dull[/bold] and long"]
+RUNS = sys.modules["regard.runs.fit_classifier"]  # the name is that of a function, too
 TEXT = "a gripping , witty film"
 
 
@@ -27,8 +29,8 @@ def system(kind="word", pairs=False):
 @pytest.fixture
 def run(monkeypatch, tmp_path):
     """A folder that is taken for a trained run."""
-    monkeypatch.setattr("regard.runs.fit_classifier.is_classifier", lambda folder: True)
-    monkeypatch.setattr("regard.runs.fit_classifier.load_classifier", lambda folder, device: system())
+    monkeypatch.setattr(RUNS, "is_classifier", lambda folder: True)
+    monkeypatch.setattr(RUNS, "load_classifier", lambda folder, device: system())
     return str(tmp_path)
 
 
@@ -130,5 +132,5 @@ def test_the_command_complains_in_one_line(run, tmp_path, monkeypatch):
     assert "has one token" in complaint(run, "--text", "film", "--method", "leave_one_out")
     assert "takes one text" in complaint(run, "--text", TEXT, "--second", TEXT)
     assert "words.doc" in complaint(run, "--text", TEXT, "--out", tmp_path / "words.doc")
-    monkeypatch.setattr("regard.runs.fit_classifier.is_classifier", lambda folder: False)
+    monkeypatch.setattr(RUNS, "is_classifier", lambda folder: False)
     assert "holds no classifier" in complaint(run, "--text", TEXT)

@@ -42,7 +42,8 @@ def texts(model):
 
 
 def test_every_classifier_is_among_the_variants():
-    assert {name for name, _ in VARIANTS.values()} == set(CLASSIFIERS)
+    known = {name for name in CLASSIFIERS if not name.startswith("rationalizer")}  # tested by themselves
+    assert {name for name, _ in VARIANTS.values()} == known
 
 
 @every_variant

@@ -26,6 +26,12 @@ TOKENS = torch.tensor([[6, 7, 4, 8, 5, 4, 9, 10], [9, 10, 7, 0, 0, 0, 0, 0], [8,
 LENGTHS = torch.tensor([8, 3, 6])
 THERE = torch.arange(8) < LENGTHS.unsqueeze(-1)
 WANTED = torch.tensor([0, 2, 1])
+# where about half of the words pass
+LEVEL = {
+    "rationalizer_reinforce": 0.0,
+    "rationalizer_hardkuma": -1.2,
+    "rationalizer_entmax": -2.0,
+}
 QUIET = {"dropout": 0.0, "word_dropout": 0.0}
 
 
@@ -33,7 +39,10 @@ def make(name, **own):
     torch.manual_seed(0)
     small = {"vocabulary": 11, "classes": 3, "embedding": 8, "width": 8}
     model = CLASSIFIERS[name].make(**{**small, **own}).double().eval()
-    torch.nn.init.normal_(model.words.E.weight)  # so that words differ, and some are selected
+    with torch.no_grad():
+        torch.nn.init.normal_(model.words.E.weight)
+        model.relevance.v.weight *= 5  # so that words differ, and some are selected
+        model.level.fill_(LEVEL[name])
     return model
 
 
@@ -59,7 +68,7 @@ def test_what_is_not_selected_can_be_anything(name, seed):
 def test_what_is_selected_matters(name):
     model = make(name)
     z = model.selected(TOKENS, LENGTHS)
-    other = torch.where(z, 15 - TOKENS, TOKENS)
+    other = torch.where(z, (TOKENS - 1) % 7 + 4, TOKENS)  # another word
     found = model.from_selected(model.embed(other), LENGTHS, z)
     assert not torch.isclose(found, model(TOKENS, LENGTHS)).all(-1).any()
 
@@ -141,7 +150,7 @@ def test_hardkuma_has_gradients_and_none_is_lost_in_extremes():
     z, p, _ = model.draw(theta)
     (z.sum() + p.sum()).backward()
     assert z.isfinite().all() and p.isfinite().all() and theta.grad.isfinite().all()
-    assert p[0, 0] == 0 and p[0, 6] > 0.999 and p[0, 7] == 0
+    assert p[0, 0] < 1e-4 and p[0, 6] > 0.999 and p[0, 7] == 0
     assert (p[0, 1:].diff()[:-1] >= 0).all()
 
 
@@ -154,11 +163,7 @@ def test_reinforce_has_the_gradient_of_the_expected_loss():
     model = make("rationalizer_reinforce", **QUIET).train()
     draws = 20_000
     tokens, lengths = torch.tensor([[5, 7, 9]]), torch.tensor([3])
-    torch.manual_seed(1)
-    wanted = torch.zeros(draws, dtype=torch.long)
-    loss = model.loss(wanted, tokens.expand(draws, -1), lengths.expand(draws)) / draws
-    found = torch.autograd.grad(loss, parameters_of_the_selector(model))
-    x = model.embed(tokens)
+    x, wanted = model.embed(tokens), torch.zeros(draws, dtype=torch.long)
     p = model.selection(x, lengths).chance[0]
     exact = 0
     for z in product((0.0, 1.0), repeat=3):
@@ -166,6 +171,9 @@ def test_reinforce_has_the_gradient_of_the_expected_loss():
         weight = torch.where(z[0] > 0, p, 1 - p).prod()
         exact = exact + weight * F.cross_entropy(model.from_selected(x, lengths, z), wanted[:1])
     true = torch.autograd.grad(exact, parameters_of_the_selector(model))
+    torch.manual_seed(1)
+    loss = model.loss(wanted, tokens.expand(draws, -1), lengths.expand(draws)) / draws
+    found = torch.autograd.grad(loss, parameters_of_the_selector(model))
     assert loss.item() == pytest.approx(exact.item(), abs=0.02)
     found, true = (torch.cat([g.flatten() for g in each]) for each in (found, true))
     assert (found - true).norm() < 0.2 * true.norm()
@@ -201,8 +209,9 @@ def test_the_level_follows_the_rate(name):
         return model
 
     many, few = after(target_rate=0.01), after(target_rate=1.0)
-    assert many.level.item() == pytest.approx(FIRST - 4 * STEP)
-    assert FIRST <= few.level.item() <= FIRST + 4 * STEP
+    assert CLASSIFIERS[name].make(vocabulary=11, classes=3).level == FIRST
+    assert many.level.item() == pytest.approx(LEVEL[name] - 4 * STEP)
+    assert LEVEL[name] < few.level.item() <= LEVEL[name] + 4 * STEP + 1e-6
     other = make(name)
     other.load_state_dict(many.state_dict())
     assert other.level == many.level
@@ -217,7 +226,7 @@ def test_no_text_can_raise_all_its_words(name):
     x = model.embed(TOKENS)
     before = model.selection(x, LENGTHS)
     score = model.relevance.forward
-    model.relevance.forward = lambda query, keys: score(query, keys) + 7
+    model.relevance.forward = lambda *given: score(*given) + 7
     for found, wanted in zip(model.selection(x, LENGTHS), before, strict=True):
         torch.testing.assert_close(found, wanted)
 
@@ -230,7 +239,7 @@ def test_the_loss_in_eval_mode_counts_the_words(name):
     differ = sum(int((row[:n].int().diff() != 0).sum()) for row, n in zip(z, LENGTHS, strict=True))
     target = 0.25 * LENGTHS.sum()
     wanted = nll + (z.sum() / target - 1).abs() + 0.5 * differ / target
-    assert model.loss(WANTED, TOKENS, LENGTHS).item() == pytest.approx(3 * wanted.item(), rel=1e-6)
+    assert model.loss(WANTED, TOKENS, LENGTHS).item() == pytest.approx(3 * wanted.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -37,13 +37,16 @@ SETTINGS = {
     },
 }
 GOOD, BAD = "so good", "so bad"
+LEARNED = {"name": "transformer_encoder", "positions": "learned", "embedding": 16}
 
 
 def settings(**groups):
-    return {
+    """SETTINGS with some changed; another model is taken as it is given."""
+    values = {
         name: {**value, **groups.get(name, {})} if isinstance(value, dict) else value
         for name, value in SETTINGS.items()
     }
+    return {**values, "model": groups["model"]} if "name" in groups.get("model", {}) else values
 
 
 def files(folder, rows, name="train.jsonl"):
@@ -103,7 +106,7 @@ SELF_ATTENTIVE = {
 
 @pytest.mark.parametrize("model", [SETTINGS["model"], SELF_ATTENTIVE], ids=lambda model: model["name"])
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path, model):
-    chosen = resolved_classifier({**settings(training={"steps": 12, "save": 3}), "model": model})
+    chosen = resolved_classifier(settings(training={"steps": 12, "save": 3}, model=model))
     fit_classifier(chosen, tmp_path / "whole")
 
     def stop(report):
@@ -147,8 +150,9 @@ def test_pairs_of_texts(tmp_path):
 def test_a_hierarchical_run_knows_where_sentences_end(tmp_path):
     rows = [{"text": f"it rained . {w} ! so it was", "label": w} for w in ("good", "bad")] * 10
     small = {"name": "hierarchical", "embedding": 8, "width": 8}
-    values = settings(data={"corpus": None, "train": str(files(tmp_path, rows))}, training={"steps": 3})
-    run = fit_classifier(resolved_classifier({**values, "model": small}), tmp_path / "run")
+    data = {"corpus": None, "train": str(files(tmp_path, rows))}
+    values = settings(data=data, training={"steps": 3}, model=small)
+    run = fit_classifier(resolved_classifier(values), tmp_path / "run")
     system = load_classifier(run.folder)
     (answer,) = system.classify(["it rained . good ! so it was"])
     words, sentences = (answer.attended[path].weights[0] for path in system.model.looks)
@@ -217,6 +221,7 @@ def test_a_text_longer_than_a_batch(tmp_path):
         ({"model": {"pairs": True}}, "model.pairs comes from the data"),
         ({"model": {"map": "argmax"}}, "no gradient"),
         ({"model": {"learn_alpha": True}}, "learn_alpha is for map"),
+        ({"data": {"longest": 1024}, "model": LEARNED}, "model.longest must be more than data.longest=1024"),
         ({"model": {"wide": 3}}, "no setting model.wide; did you mean model.width"),
     ],
 )

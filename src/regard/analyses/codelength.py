@@ -12,7 +12,7 @@ and 100 % of the labels, in an order drawn by `seed`.
 Voita & Titov (2020), "Information-Theoretic Probing with Minimum Description Length", arXiv:2003.12298, §3.2.
 By frequency: Krichevsky & Trofimov (1981). The variational code is `variational.py`.
 Departs from the paper: when to stop learning is decided by a tenth of the labels that were already sent, so
-that the code needs no labels besides its own; portions too small for that are sent at their uniform length.
+that the code needs no labels besides its own; the first 20 and more are sent at their uniform length.
 """
 
 import math
@@ -29,8 +29,9 @@ from regard.core.shapes import check_float
 
 SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 HIDDEN = 128  # of the probe
-BATCH, RATE = 64, 1e-3
-EPOCHS, PATIENCE = 40, 4  # at most so many; so many without improvement are the last
+BATCH, RATE = 128, 3e-3
+STEPS, EPOCHS = 400, 30  # a probe learns for so many, whichever is more,
+EVERY, PATIENCE = 20, 4  # and is looked at after so many steps, or an epoch; it stops after 4 looks in vain
 FEWEST = 20  # labels that a probe can learn from
 
 
@@ -82,12 +83,13 @@ def online(
     """
     states, labels = checked(states, labels, classes)
     n, chance = len(labels), torch.Generator().manual_seed(seed)
+    if n < 2 * FEWEST:
+        raise ValueError(f"the online code needs at least {2 * FEWEST} labels to learn from; got {n}.")
     order = torch.randperm(n, generator=chance)
     states, labels = standardised(states)[order], labels[order]
-    ends = sorted({math.ceil(n * share) for share in SHARES})
-    ends = [0, *(end for end in ends if end >= min(FEWEST, n))]
-    bits, right = ends[1] * math.log2(classes), math.nan
-    for start, end in pairwise(ends[1:]):
+    ends = sorted({end for share in SHARES if (end := math.ceil(n * share)) >= FEWEST})
+    bits, right = ends[0] * math.log2(classes), 0.0
+    for start, end in pairwise(ends):
         probe = learned(states[:start], labels[:start], classes, hidden, chance)
         with torch.no_grad():
             logits = probe(states[start:end])
@@ -107,11 +109,14 @@ def learned(x: Tensor, y: Tensor, classes: int, hidden: int, chance: torch.Gener
         probe = made(x.shape[-1], classes, hidden)
         optimiser = torch.optim.Adam(probe.parameters(), RATE)
         best, kept, since = score(probe, x[valid], y[valid]), snapshot(probe), 0
-        for _ in range(EPOCHS):
-            for some in torch.randperm(len(y) - held, generator=chance).split(BATCH):
-                optimiser.zero_grad()
-                F.cross_entropy(probe(x[train][some]), y[train][some]).backward()
-                optimiser.step()
+        epoch = math.ceil((len(y) - held) / BATCH)
+        for step in range(1, max(STEPS, EPOCHS * epoch) + 1):
+            some = torch.randint(len(y) - held, (min(BATCH, len(y) - held),), generator=chance)
+            optimiser.zero_grad()
+            F.cross_entropy(probe(x[train][some]), y[train][some]).backward()
+            optimiser.step()
+            if step % max(EVERY, epoch):
+                continue
             now, since = score(probe, x[valid], y[valid]), since + 1
             if now < best:
                 best, kept, since = now, snapshot(probe), 0

@@ -89,8 +89,8 @@ def _sentence(rows: list[_Row], ranges: dict[int, tuple[int, str, bool]], where:
                 f"{where}: the head of word {k} must be another word of {n}, or 0; got {row.head!r}."
             )
         heads.append(int(row.head) - 1)
-    text, spans = "", []
-    k = 0
+    spans: list[Span] = []
+    text, k = "", 0
     while k < n:
         last, form, space = ranges.get(k + 1, (k + 1, rows[k].form, rows[k].space))
         if not k < last <= n:

@@ -62,7 +62,8 @@ def _written(text: str | Sentence, spaced: bool) -> tuple[str, Sequence[Span]]:
         return text, places(text)
     if not spaced:
         return text.text, text.spans
-    spans, at = [], 0
+    spans: list[Span] = []
+    at = 0
     for word in text.words:
         spans.append((at, at + len(word)))
         at += len(word) + 1

@@ -21,7 +21,7 @@ from regard.core.errors import UnknownNameError
 from regard.data.text import DataError
 
 TASKS = ("upos", "xpos", "deprel")
-CODES = {"online": online, "variational": variational}
+CODES: dict[str, Callable[..., Codelength]] = {"online": online, "variational": variational}
 Listener = Callable[[int, float], None]  # is told the layer and how much of it is done
 
 
@@ -82,7 +82,7 @@ def probe(
         raise UnknownNameError(f'no code "{code}". Known: {", ".join(CODES)}.')
     control, classes = control_task(words.words, words.labels, seed), len(words.names)
     for layer, states in enumerate(words.states):
-        found = []
+        found: list[Codelength] = []
         for half, labels in enumerate((words.labels, control)):
 
             def heard(share: float, half: int = half, layer: int = layer) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -150,7 +150,7 @@ def gated(model: nn.Module, paths: str | Sequence[str]) -> dict[str, MultiHead]:
     found = {path: part for part, path in attentions(model, paths).items() if isinstance(part, MultiHead)}
     if not found:
         raise ValueError(f"no attention with several heads at {paths}: there is nothing to prune.")
-    return cast("dict[str, MultiHead]", found)
+    return found
 
 
 def measured(model: nn.Module, task: Task) -> dict[str, float]:

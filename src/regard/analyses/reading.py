@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from regard.analyses.passages import Passage
 from regard.core.errors import RunError
@@ -16,7 +17,7 @@ from regard.data import Tokenizer
 from regard.looking import record
 from regard.runs.translator import batches_by_length
 
-POSITIONS = 8192  # tokens that are read at once, padding included
+POSITIONS = 2048  # tokens that are read at once, padding included
 
 
 def tokenizer_of(system: Any) -> Tokenizer:
@@ -54,8 +55,7 @@ def states_of(system: Any, texts: Sequence[Passage]) -> Iterator[tuple[int, Tens
     modules = [system.model.get_submodule(path) for path in layers_of(system.model)]
     for some, rows, lengths in _batches(system, texts):
         held: list[Tensor] = []
-        hooks = [modules[0].register_forward_pre_hook(lambda _, given, held=held: held.append(given[0]))]  # type: ignore[misc]
-        hooks += [m.register_forward_hook(lambda _, __, out, held=held: held.append(out)) for m in modules]  # type: ignore[misc]
+        hooks = _holding(modules, held)
         try:
             with torch.no_grad():
                 _read(system.model, rows, lengths)
@@ -66,6 +66,18 @@ def states_of(system: Any, texts: Sequence[Passage]) -> Iterator[tuple[int, Tens
         for row, k in enumerate(some):
             ahead = layers.shape[2] - rows.shape[1]
             yield k, layers[:, row, ahead : ahead + len(texts[k].tokens)]
+
+
+def _holding(modules: list[nn.Module], held: list[Tensor]) -> list[RemovableHandle]:
+    """Hooks that put into `held` what the first of some modules reads, and what each of them writes."""
+
+    def read(_: nn.Module, given: tuple[Tensor, ...]) -> None:
+        held.append(given[0])
+
+    def wrote(_: nn.Module, given: Any, made: Tensor) -> None:
+        held.append(made)
+
+    return [modules[0].register_forward_pre_hook(read), *(m.register_forward_hook(wrote) for m in modules)]
 
 
 def _batches(system: Any, texts: Sequence[Passage]) -> Iterator[tuple[list[int], Tensor, Tensor]]:

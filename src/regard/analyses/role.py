@@ -5,7 +5,8 @@ for weights, passage in …: role.see(weights, passage)       weights (layers, h
 role.found()       what each head scored, what it would have scored without looking, and over how many
 """
 
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -17,7 +18,8 @@ from regard.core.shapes import check_float
 REACH = 5  # the farthest neighbour that a fixed place is tried for
 
 
-class Finding(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Finding:
     """What the heads scored in one respect."""
 
     what: str  # "−1", "nsubj → its head"

@@ -4,8 +4,8 @@
 
 q is a Gaussian for each weight, learned by minimising the bits; by bits-back coding they are what it takes.
 The prior p is a mixture of Gaussians of ten scales, 2⁻⁸ … 2, with one scale for all weights that leave one
-unit: what the labels do not need costs next to nothing. KL(q ‖ p) is bounded from above by
-−log Σₖ ⅒ exp(−KL(q ‖ pₖ)), so the bits are never too few.
+unit: a unit that the labels do not need costs the choice of its scale, 3.3 bits at most. KL(q ‖ p) is bounded
+from above by −log Σₖ ⅒ exp(−KL(q ‖ pₖ)), so the bits are never too few.
 
 Voita & Titov (2020), arXiv:2003.12298, §3.1; noise is drawn for the sums, not for each weight: Kingma,
 Salimans & Welling (2015), arXiv:1506.02557.

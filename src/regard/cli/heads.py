@@ -71,8 +71,12 @@ def _roles(run: Path, source: Path | None, conllu: Path | None, as_json: bool, d
     from regard.analyses import head_roles, passages, read_conllu, tokenizer_of
     from regard.data.text import lines
 
-    texts: list[str | Sentence] = []
-    texts += read_conllu(conllu) if conllu is not None else lines(source)  # type: ignore[arg-type]
+    texts: list[str | Sentence]
+    if conllu is not None:
+        texts = [*read_conllu(conllu)]
+    else:
+        assert source is not None
+        texts = [*lines(source)]
     system = load_any(run, device)
     cut = passages(tokenizer_of(system), texts)
     with progress("reading", len(cut)) as listen:

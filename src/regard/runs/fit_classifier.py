@@ -63,7 +63,9 @@ def fit_classifier(
     system = Classifier(model, *read_parts(folder))
 
     def scored() -> dict[str, Any]:
-        scores = evaluate(system, Texts(settings.data, settings.seed).valid())
+        texts = Texts(settings.data, settings.seed).valid()
+        encode, longest = system.tokenizer.encode, settings.data.longest
+        scores = evaluate(system, (one for one in texts if len(encode(one[1].text)) <= longest))
         write_text(folder / README, page(settings, model, system.labels, scores, progress.step))
         return asdict(scores)
 
@@ -145,9 +147,12 @@ def make_parts(settings: ClassifierSettings, folder: Path, texts: Texts, say: Sa
 
 def encode(settings: ClassifierSettings, folder: Path, texts: Texts, tokenizer: Tokenizer, say: Say) -> int:
     """Training and validation texts as ids on disk, made where they are missing; how many to train on."""
-    targets = Targets(Classes.load(folder / CLASSES), tokenizer)
-    found = {}
-    pairs = {"train": map(as_pair, texts.train()), "valid": (as_pair(text) for _, text in texts.valid())}
+    classes = Classes.load(folder / CLASSES)
+    targets, found = Targets(classes, tokenizer), {}
+    pairs = {
+        "train": (as_pair(classes.check(text, "a training text")) for text in texts.train()),
+        "valid": (as_pair(classes.check(text, where)) for where, text in texts.valid()),
+    }
     for part in pairs:
         cache = folder / "cache" / part
         if not cache.exists():

@@ -27,7 +27,10 @@ def resolved_classifier(values: dict[str, Any]) -> ClassifierSettings:
         raise SettingsError(f"model.{said[0]} comes from the data and cannot be set.")
     with torch.device("meta"):
         model = build(replace(settings, model=given), 8, Classes(["a", "b"], False))
-    kept = {name: value for name, value in to_dict(model.config).items() if name not in FOUND}
+    config, longest = model.config, settings.data.longest
+    if getattr(config, "positions", None) == "learned" and config.longest <= longest:
+        raise SettingsError(f"model.longest must be more than data.longest={longest}; got {config.longest}.")
+    kept = {name: value for name, value in to_dict(config).items() if name not in FOUND}
     return replace(settings, model={"name": given["name"], **kept})
 
 

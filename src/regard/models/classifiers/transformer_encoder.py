@@ -40,7 +40,7 @@ class Config(Common):
     layers: int = 2
     read: Literal["attention", "first"] = "attention"
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
-    longest: int = 512  # text that learned positions can take
+    longest: int = 1024  # text that learned positions can take
 
 
 class Layer(nn.Module):
