@@ -48,7 +48,8 @@ bench: .venv/installed
 	$(BIN)/regard bench decoding --json > .venv/decoding.json
 	$(BIN)/regard bench serving --json > .venv/serving.json
 	$(BIN)/regard bench drawing --json > .venv/drawing.json
-	mv $(addprefix .venv/,$(addsuffix .json,maps attention structured training decoding serving drawing)) docs/benchmarks/
+	$(BIN)/regard bench flow --json > .venv/flow.json
+	mv $(addprefix .venv/,$(addsuffix .json,maps attention structured training decoding serving drawing flow)) docs/benchmarks/
 	$(BIN)/python docs/generate.py
 
 docs: .venv/installed-docs

@@ -16,7 +16,7 @@ from regard.scores import SCORES
 
 ROOT = Path(__file__).parents[1]
 FILES = [ROOT / "README.md", ROOT / "docs" / "benchmarks.md"]
-RESULTS = ["maps", "attention", "run", "structured", "training", "decoding", "serving", "drawing"]
+RESULTS = ["maps", "attention", "run", "structured", "training", "decoding", "serving", "drawing", "flow"]
 NOTHING = "Not measured yet: `make bench` writes it."
 
 

@@ -26,3 +26,5 @@ for dtype in [getattr(torch, name) for name in sys.argv[1:]]:
         structure.best(torch.randn(2, 9, dtype=dtype)), structure.solve(torch.randn(2, 9, dtype=dtype))
     for structure in (regard.structures.Matching(), regard.structures.Tree()):
         structure.best(torch.randn(2, 4, 4, dtype=dtype)), structure.solve(torch.randn(2, 4, 4, dtype=dtype))
+
+regard.explanations.flow([torch.rand(1, 1, 4, 4)] * 3)

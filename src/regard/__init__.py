@@ -25,6 +25,8 @@ from regard.scores import SCORES as SCORES
 from regard.swap import swap as swap
 
 if TYPE_CHECKING:
+    from regard import alignment as alignment
+    from regard import explanations as explanations
     from regard import views as views
     from regard.alignment import load as load
 
@@ -32,13 +34,13 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """`load`, which brings in models and data, and `views`, when they are first asked for."""
+    """`load` and what brings in models, data or pictures, when it is first asked for."""
     if name == "load":
         from regard.alignment import load
 
         return load
-    if name == "views":
+    if name in ("alignment", "explanations", "views"):
         from importlib import import_module
 
-        return import_module("regard.views")
+        return import_module(f"regard.{name}")
     raise AttributeError(f"module 'regard' has no attribute {name!r}")

@@ -14,7 +14,7 @@ from regard.analyses.variational import SCALES, Uncertain
 from regard.core.errors import ShapeError
 
 N, D, K = 1200, 8, 4
-variational = partial(variational_code, steps=800)
+variational = partial(variational_code, steps=600)
 both = pytest.mark.parametrize("code", [online, variational], ids=["online", "variational"])
 
 

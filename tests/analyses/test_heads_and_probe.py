@@ -70,12 +70,12 @@ def test_heads_and_trees(folder, trees):
 
 
 def test_heads_are_pruned(folder):
-    done = run("heads", folder, "--prune", 0, "--prune", 5, "--steps", 60, "--json")
+    done = run("heads", folder, "--prune", 0, "--prune", 5, "--steps", 120, "--json")
     assert done.exit_code == 0, done.output
     free, dear = (json.loads(line) for line in done.stdout.splitlines())
     assert free["kept"] == free["heads"] == 2 and dear["kept"] == 0
     assert set(dear["after"]) == {"loss", "accuracy"} and free["before"] == dear["before"]
-    shown = run("heads", folder, "--prune", 5, "--steps", 60)
+    shown = run("heads", folder, "--prune", 5, "--steps", 120)
     assert "before" in shown.stdout and "··" in shown.stdout
 
 

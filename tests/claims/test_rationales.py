@@ -1,10 +1,10 @@
 """C79: rationalizers are faithful, and find the words that decide; C80: contiguity makes spans.
 
 Texts of `sentiment` (24 words, 2 of them gold in the mean) and `hotels-service` (an adjective and a noun);
-4,000 to learn from, 500 others. Rationalizers of width 32, 600 steps of 64 texts; the target rate is the
-share of gold words in the training texts. Settings were chosen with seed 100, before the five seeds were
-run. F1 counts the words of all held-out texts together. That unselected words change nothing, exactly, is in
-tests/models/test_rationalizers.py.
+4,000 to learn from, 500 others. Rationalizers of width 32, 500 steps of 64 texts; the target rate is the
+default, .1 (of the words of either corpus .08 are gold). Settings were chosen with seed 100, before the five
+seeds were run. F1 counts the words of all held-out texts together. That unselected words change nothing,
+exactly, is in tests/models/test_rationalizers.py.
 """
 
 from functools import cache
@@ -29,7 +29,7 @@ KINDS = {
     "rationalizer_hardkuma": RationalizerHardKuma,
     "rationalizer_entmax": RationalizerEntmax,
 }
-TRAIN, TEST, SIZE, STEPS, RATE = 4000, 500, 64, 600, 3e-3
+TRAIN, TEST, SIZE, STEPS, RATE = 4000, 500, 64, 500, 3e-3
 CONTIGUITY = {"sentiment": 0.0, "hotels-service": 0.1}
 
 
@@ -59,11 +59,6 @@ class Texts:
             some = torch.from_numpy(chance.choice(TRAIN, SIZE, replace=False))
             yield tuple(part[some] for part in self.train)
 
-    @property
-    def gold_rate(self):
-        _, _, lengths, gold = self.train
-        return (gold.sum() / lengths.sum()).item()
-
 
 @cache
 def texts(corpus, seed):
@@ -78,9 +73,9 @@ def loss(model, batch):
 def fitted(name, corpus, seed, steps=STEPS, **own):
     data = texts(corpus, seed)
     torch.manual_seed(seed)
-    own = {"target_rate": data.gold_rate, "contiguity": CONTIGUITY[corpus], **own}
+    own = {"contiguity": CONTIGUITY[corpus], **own}
     sizes = {"vocabulary": FIRST + len(data.ids), "classes": 2, "embedding": 32, "width": 32}
-    model = CLASSIFIERS[name].make(**sizes, **own)
+    model = CLASSIFIERS[name].make(**sizes, dropout=0.1, word_dropout=0.05, **own)
     train(model, data.batches(seed), steps, RATE, loss=loss)
     return model
 

@@ -122,7 +122,10 @@ def asked(split):
 
 @pytest.mark.parametrize(
     ("name", "settings"),
-    [("attentive_bilstm", WIDE), ("transformer_encoder", {"heads": 2, "inner": 32, "layers": 1})],
+    [
+        ("attentive_bilstm", {**WIDE, "score": "bilinear"}),
+        ("transformer_encoder", {"heads": 2, "inner": 32, "layers": 1, "score": "scaled_dot"}),
+    ],
 )
 def test_a_second_text_asks_about_the_first(name, settings):
     right, _, _ = learned(name, asked("train"), asked("test"), steps=300, pairs=True, **settings)

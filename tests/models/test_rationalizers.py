@@ -11,7 +11,7 @@ from torch.nn import functional as F
 import regard
 from regard.core.errors import ShapeError
 from regard.models.classifiers import CLASSIFIERS
-from regard.models.classifiers.rationalizer import FIRST, STEP, changes
+from regard.models.classifiers.rationalizer import FIRST, STEP, changes, standard
 from regard.models.classifiers.rationalizer_entmax import RationalizerEntmax
 from regard.models.classifiers.rationalizer_hardkuma import HIGH, LOW, RationalizerHardKuma, chance, hardkuma
 from regard.models.classifiers.rationalizer_reinforce import RationalizerReinforce
@@ -29,8 +29,8 @@ WANTED = torch.tensor([0, 2, 1])
 # where about half of the words pass
 LEVEL = {
     "rationalizer_reinforce": 0.0,
-    "rationalizer_hardkuma": -1.2,
-    "rationalizer_entmax": -2.0,
+    "rationalizer_hardkuma": -0.6,
+    "rationalizer_entmax": -1.0,
 }
 QUIET = {"dropout": 0.0, "word_dropout": 0.0}
 
@@ -41,7 +41,6 @@ def make(name, **own):
     model = CLASSIFIERS[name].make(**{**small, **own}).double().eval()
     with torch.no_grad():
         torch.nn.init.normal_(model.words.E.weight)
-        model.relevance.v.weight *= 5  # so that words differ, and some are selected
         model.level.fill_(LEVEL[name])
     return model
 
@@ -221,14 +220,25 @@ def test_the_level_follows_the_rate(name):
 
 @every_kind
 def test_no_text_can_raise_all_its_words(name):
-    """What is added to every score alike is taken away again."""
+    """What is added to every score alike, or multiplied with all of them, is taken away again."""
     model = make(name)
     x = model.embed(TOKENS)
     before = model.selection(x, LENGTHS)
     score = model.relevance.forward
-    model.relevance.forward = lambda *given: score(*given) + 7
+    model.relevance.forward = lambda *given: 3 * score(*given) + 7
     for found, wanted in zip(model.selection(x, LENGTHS), before, strict=True):
         torch.testing.assert_close(found, wanted)
+
+
+@given(seed=st.integers(0, 1000), n=st.integers(2, 8))
+@settings(deadline=None)
+def test_scores_of_a_text_have_mean_0_and_deviation_1(seed, n):
+    theta = torch.randn(1, 8, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    found = standard(theta, torch.arange(8).unsqueeze(0) < n)[0]
+    words = theta[0, :n]
+    wanted = (words - words.mean()) / words.std(correction=0)
+    torch.testing.assert_close(found[:n], wanted, rtol=1e-3, atol=1e-3)
+    assert not found[n:].any()
 
 
 @every_kind

@@ -10,6 +10,7 @@ from rich.table import Table
 from typer import Argument, Option
 
 from regard.cli.app import app, aside, complain, console
+from regard.cli.evaluate_classification import evaluate_classification
 from regard.cli.train import chosen
 from regard.core.errors import RunError, SettingsError, WeightsError
 
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
     from regard.runs import Translator
 
 Run = Annotated[Path, Argument(metavar="DIR", help="The folder of a trained run.")]
-Source = Annotated[Path, Option(help="Sentences (.gz too), or pairs in one .tsv or .jsonl.")]
+Source = Annotated[Path | None, Option(help="Sentences (.gz too), or pairs in one .tsv or .jsonl.")]
 Target = Annotated[Path | None, Option(help="Their translations.")]
 Beam = Annotated[int | None, Option(help="Width of the beam; 1 is greedy.")]
 Alpha = Annotated[float | None, Option(help="Length penalty.")]
 Gold = Annotated[Path | None, Option(help="Links between the words of source and target: adds aer.")]
 Base = Annotated[int | None, Option(min=0, max=1, help="What gold links count from, if they do not tell.")]
+Data = Annotated[Path | None, Option(help="Labelled texts (.tsv or .jsonl), for a classifier.")]
 AsJson = Annotated[bool, Option("--json", help="One object: bleu, chrf, exact_match, by_length …")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 
@@ -31,28 +33,41 @@ Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 @app.command()
 def evaluate(
     run: Run,
-    source: Source,
+    source: Source = None,
     target: Target = None,
     beam: Beam = None,
     alpha: Alpha = None,
     gold_alignments: Gold = None,
     base: Base = None,
+    data: Data = None,
     as_json: AsJson = False,
     device: Device = "auto",
 ) -> None:
-    """Translate sentences and compare with their translations: BLEU, chrF, exact match, BLEU by length.
+    """Say how good a run is, on sentences and their translations or on labelled texts.
+
+    Of a translator: BLEU, chrF, exact match, BLEU by length. Of a classifier (--data): accuracy, macro F1,
+    log loss, and precision and recall of each class.
 
     With a beam, it is also reported how many sentences are less likely than their greedy translation. With
     gold alignments (Pharaoh's or NAACL's format), the links that `regard align` finds are compared with them:
     alignment error rate, precision, recall. Of an aligner, these alone are reported.
 
-    Example: `regard evaluate runs/en-de --source test.en --target test.de --json`
+    Examples:
+
+    - `regard evaluate runs/en-de --source test.en --target test.de --json`
+
+    - `regard evaluate runs/sst --data test.tsv`
     """
     from regard.alignment import load
     from regard.data.text import pairs
     from regard.runs import Translator
+    from regard.runs.fit_classifier import is_classifier
 
     try:
+        if is_classifier(run):
+            return evaluate_classification(run, data, as_json, chosen(device))
+        if source is None:
+            raise RunError(f"{run} holds no classifier: --source, the sentences to evaluate on, is needed.")
         wanted = list(pairs(source, target))
         system = load(run, chosen(device))
         translates = isinstance(system, Translator)

@@ -33,7 +33,7 @@ from torch.nn import functional as F
 from regard.explanations.subject import Second, Subject, subject
 
 LOW, HIGH, BETA = -0.1, 1.1, 2 / 3
-RISE = 0.05  # how far log λ moves in a step, at most
+DEAR, RISE = 3.0, 0.02  # where log λ begins, and how far it moves in a step, at most
 TEXTS = 64  # in a step
 
 
@@ -92,7 +92,7 @@ def learn_gates(
     with asked.quiet(), torch.no_grad():
         x, h, said = asked.vectors(), states(asked, layer), asked.outputs().log_softmax(-1)
     there = asked.real
-    price, chance = 0.0, torch.Generator().manual_seed(seed)
+    price, chance = DEAR, torch.Generator().manual_seed(seed)
     with torch.enable_grad(), asked.quiet(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         gates = Gates(model, layer, h.shape[-1], x[there].mean(0))

@@ -38,10 +38,11 @@ def build(settings: Settings, source: int, target: int) -> nn.Module:
     given = dict(settings.model)
     entry = MODELS[given.pop("name")]
     torch.manual_seed(settings.seed)
-    ahead: nn.Module = _made(entry.kind, from_dict(entry.config, _sized(given, source, target), "model."))
+    ahead: Any = _made(entry.kind, from_dict(entry.config, _sized(given, source, target), "model."))
     together = Biases.of(given.get("bias", ())).trace
     if together is None:
-        return ahead
+        model: nn.Module = ahead
+        return model
     back = _made(entry.kind, from_dict(entry.config, _sized(given, target, source), "model."))
     return TwoWay(ahead, back, together)
 

@@ -1,6 +1,6 @@
 """Rationalizers: one part selects words, the other names the class from these alone.
 
-    h = relu(conv(x))        θⱼ = score(h̄, hⱼ)        z = map(θ − θ̄ + c) ∈ [0, 1]ⁿ        ŷ = predictor(x ⊙ z)
+    h = relu(conv(x))        θⱼ = score(h̄, hⱼ)        z = map(s (θ̂ + c)) ∈ [0, 1]ⁿ        ŷ = predictor(x ⊙ z)
 
     loss = −log p(y | x ⊙ z) + λ E[changes]/(target n)
 
@@ -8,12 +8,14 @@ The predictor gets zeros in the place of a word with zⱼ = 0: whatever stood th
 the same to the last bit. Which words are selected still depends on all of them. In eval mode nothing is
 drawn, each zⱼ is 0 or 1, and at least one word is selected.
 
-c holds the share of selected words at a target. It is not learned: at every step of training it moves down
-while more words are selected than should be, and up while there are fewer. It begins where most words pass,
-so that the predictor learns to read before words are taken from it; the loss decides which, since θ − θ̄
-leaves no way to raise all. Texts may differ in their shares. changes = Σⱼ |zⱼ − zⱼ₊₁|, so that λ makes
-selected words stand together; its mean is known in closed form, for the z of a text are independent given
-the text.
+c holds the share of words that eval mode selects at a target. It is not learned: at every step of training
+it moves down while more words would be selected than should be, and up while there are fewer. It begins
+where most words pass, so that the predictor learns to read before words are taken from it. θ̂ are the scores
+of a text with mean 0 and deviation 1, so that the loss decides which words pass c, and cannot raise all; s
+is learned. Texts may differ in their shares.
+
+changes = Σⱼ |zⱼ − zⱼ₊₁|: λ makes selected words stand together. Its mean is known in closed form, for the z
+of a text are independent given the text.
 
 The kinds differ in the map to z and in what its gradient is: `rationalizer_reinforce`,
 `rationalizer_hardkuma`, `rationalizer_entmax`.
@@ -40,7 +42,9 @@ from regard.models.classifiers.classifier import Common, check_texts, cleaned, r
 from regard.models.classifiers.one_query import OneQuery
 from regard.models.classifiers.words import begin
 
-FIRST, STEP = 1.0, 0.03  # where c begins, and how far it moves in a step, at most
+FIRST, STEP = 2.0, 0.01  # where c begins, and how far it moves in a step, at most
+
+LIKELY = 0.5  # a word with a chance above is selected in eval mode, and counted while training
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ class Rationalizer(OneQuery):
             for _ in range(2)
         )
         self.relevance = resolve_score(config.score, config.width, config.width)
+        self.scale = nn.Parameter(torch.tensor(2.0))  # s
         self.register_buffer("level", torch.tensor(FIRST))
         begin(self)
 
@@ -96,16 +101,16 @@ class Rationalizer(OneQuery):
 
     def selection(self, embedded: Tensor, lengths: Tensor) -> Selection:
         """The selection among embedded words (b, n, d): drawn while training, the likeliest in eval mode."""
-        there, count = real(lengths, embedded.shape[1]), lengths.unsqueeze(-1)
+        there = real(lengths, embedded.shape[1])
         h = torch.relu(self.surroundings(cleaned(embedded, lengths).mT)).mT  # (b, n, width)
-        middle = cleaned(h, lengths).sum(-2, keepdim=True) / count.unsqueeze(-1)
-        theta = widened(self.relevance(middle.to(h.dtype), h).squeeze(-2))  # (b, n)
-        theta = theta - torch.where(there, theta, 0).sum(-1, keepdim=True) / count + self.level
+        middle = cleaned(h, lengths).sum(-2, keepdim=True) / lengths.view(-1, 1, 1)
+        theta = standard(widened(self.relevance(middle.to(h.dtype), h).squeeze(-2)), there)  # (b, n)
+        theta = self.scale * (theta + self.level)
         found = self.draw(theta.masked_fill(~there, -torch.inf))
         if self.training:
             return found
         best = found.chance.masked_fill(~there, -1).argmax(-1, keepdim=True)  # (b, 1)
-        z = (found.chance > 0.5).scatter(-1, best, True).to(theta.dtype)
+        z = (found.chance > LIKELY).scatter(-1, best, True).to(theta.dtype)
         return Selection(z, z, z)
 
     def selected(self, tokens: Tensor, lengths: Tensor) -> Tensor:
@@ -140,12 +145,20 @@ class Rationalizer(OneQuery):
         losses = F.cross_entropy(logits, wanted, reduction="none", label_smoothing=smoothing)
         target = self.config.target_rate * lengths.sum()  # words
         penalty = self.config.contiguity * changes(mean, lengths).sum() / target
-        excess = chance.detach().sum() / target - 1
+        excess = (chance > LIKELY).sum() / target - 1
         if self.training:
             self.level -= STEP * (4 * excess).clamp(-1, 1)
         else:
             penalty = penalty + excess.abs()
         return (expected_loss(losses) + penalty) * len(wanted)
+
+
+def standard(theta: Tensor, there: Tensor) -> Tensor:
+    """Scores (b, n) less their mean, over their deviation: both of the words of a text that are `there`."""
+    count = there.sum(-1, keepdim=True)
+    theta = torch.where(there, theta, 0)
+    theta = torch.where(there, theta - theta.sum(-1, keepdim=True) / count, 0)
+    return theta / (theta.square().sum(-1, keepdim=True) / count + 1e-6).sqrt()
 
 
 def changes(mean: Tensor, lengths: Tensor) -> Tensor:
