@@ -93,7 +93,8 @@ class HeadGates(nn.Module):
 
 def scaled(joined: Tensor, gates: Tensor) -> Tensor:
     """Heads side by side (..., heads · each), each times its gate (heads,)."""
-    return (joined.unflatten(-1, (len(gates), -1)) * gates.to(joined).unsqueeze(-1)).flatten(-2)
+    apart: Tensor = joined.unflatten(-1, (len(gates), -1))  # (..., heads, each)
+    return (apart * gates.to(joined).unsqueeze(-1)).flatten(-2)
 
 
 def prune(

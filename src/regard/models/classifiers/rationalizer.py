@@ -43,7 +43,7 @@ from regard.models.classifiers.one_query import OneQuery
 from regard.models.classifiers.words import begin
 
 FIRST, STEP = 2.0, 0.01  # where c begins, and how far it moves in a step, at most
-
+NEAR = 0.25  # so far from the target, as a share of it, c moves as far as it may
 LIKELY = 0.5  # a word with a chance above is selected in eval mode, and counted while training
 
 
@@ -88,7 +88,7 @@ class Rationalizer(OneQuery):
             for _ in range(2)
         )
         self.relevance = resolve_score(config.score, config.width, config.width)
-        self.scale = nn.Parameter(torch.tensor(2.0))  # s
+        self.scale = nn.Parameter(torch.full((1,), 2.0))  # s
         self.register_buffer("level", torch.tensor(FIRST))
         begin(self)
 
@@ -136,7 +136,7 @@ class Rationalizer(OneQuery):
         return self.from_selected(embedded, lengths, self.selection(embedded, lengths).z)
 
     def loss(self, wanted: Tensor, *texts: Tensor, smoothing: float = 0.0) -> Tensor:
-        """The sum over texts of −log p of wanted (b,) and the penalty; in eval mode and |rate/target − 1|."""
+        """The sum over texts of −log p of wanted (b,) and the penalty; in eval mode |rate/target − 1| too."""
         tokens, lengths = texts
         check_texts(tokens, lengths)
         embedded = self.embed(tokens)
@@ -147,7 +147,7 @@ class Rationalizer(OneQuery):
         penalty = self.config.contiguity * changes(mean, lengths).sum() / target
         excess = (chance > LIKELY).sum() / target - 1
         if self.training:
-            self.level -= STEP * (4 * excess).clamp(-1, 1)
+            self.level -= STEP * (excess / NEAR).clamp(-1, 1)
         else:
             penalty = penalty + excess.abs()
         return (expected_loss(losses) + penalty) * len(wanted)

@@ -4,11 +4,12 @@
 
 k is Kumaraswamy's variable, stretched to (l, r) = (−0.1, 1.1) and cut off. The noise u does not depend on a
 and b, so that a gradient reaches them through the draw itself; and P(z > 0) = (1 − (−l/(r−l))^a)^b is known.
+For the penalty of `rationalizer` a word counts as 1 if z > 0.
 
 Bastings, Aziz & Titov (2019), "Interpretable Neural Predictions with Differentiable Binary Variables",
 arXiv:1905.08160, §3–4.
 Departs from the paper: one score for both, a = σ(θ) and b = 1 − a, below 1, so that 0 and 1 are likelier than
-what is between, and the odds of P(z > 0) grow as exp(θ), neither is lost for good; in eval mode a word is
+what is between, and the odds of P(z > 0) grow as exp(θ) at either end; in eval mode a word is
 selected or not, none by half.
 """
 
