@@ -88,7 +88,11 @@ def test_probe_compares_layers(folder, trees, code):
     assert [one["layer"] for one in found] == [0, 1]
     assert found[0]["real"]["labels"] == 180 and found[0]["uniform"] == 180
     assert found[0]["real"]["compression"] > 1.2  # each of the words has its vector
-    shown = run(*asked)
+
+
+def test_probe_prints_a_table(folder, trees):
+    shown = run("probe", folder, "--conllu", trees, "--hidden", 0)
+    assert shown.exit_code == 0, shown.output
     assert "selectivity" in shown.stdout and "upos of 180 words, 2 labels" in shown.stdout
 
 

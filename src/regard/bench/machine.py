@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
-PEERS = ["entmax", "torch-struct", "osqp", "condat-tv", "joeynmt", "transformers", "scipy", "networkx", "igraph"]
+PEERS = ["entmax", "torch-struct", "osqp", "condat-tv", "joeynmt", "transformers", "networkx", "igraph"]
 PACKAGES = ["regard", "torch", "numba", *PEERS]
 
 

@@ -13,7 +13,9 @@ from regard.cli import classify as classify
 from regard.cli import demo as demo
 from regard.cli import evaluate as evaluate
 from regard.cli import explain as explain
+from regard.cli import heads as heads
 from regard.cli import maps as maps
+from regard.cli import probe as probe
 from regard.cli import scores as scores
 from regard.cli import serve as serve
 from regard.cli import train as train

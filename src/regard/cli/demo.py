@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SETTINGS: dict[str, Any] = {
     "seed": 1,
-    "data": {"corpus": "phrases-de", "pairs": 150_000, "held_out": 200, "vocabulary": 800, "longest": 64},
+    "data": {"corpus": "phrases-de", "pairs": 150_000, "held_out": 200, "vocabulary": 1200, "longest": 64},
     "model": {"name": "transformer", "width": 128, "inner": 256, "heads": 4, "layers": 2, "dropout": 0.0},
     "training": {
         "steps": 1450,
@@ -33,7 +33,7 @@ SETTINGS: dict[str, Any] = {
     },
     "decoding": {"beam": 1, "most": 80},
 }
-TESTED = 500  # pairs that were never seen
+TESTED = 1000  # pairs that were never seen
 FRENCH = 2000  # pairs an aligner is trained on, those it is tested on among them
 Out = Annotated[Path, Option(metavar="DIR", help="Where the trained translator and the picture go.")]
 

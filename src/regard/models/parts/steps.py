@@ -17,7 +17,7 @@ def make_map(name: str, *, learn_alpha: bool = False, heads: int = 1) -> Callabl
     entry = MAPS[name]
     if entry.acts_on != "row":
         raise ValueError(
-            f'map "{name}" acts on the whole matrix of scores, but a decoder has one row at a time. '
+            f'map "{name}" acts on the whole matrix of scores, but a model has one row at a time. '
             f"Choose from {', '.join(choices())}."
         )
     if not entry.differentiable:
