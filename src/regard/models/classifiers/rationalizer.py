@@ -150,7 +150,8 @@ class Rationalizer(OneQuery):
             self.level -= STEP * (excess / NEAR).clamp(-1, 1)
         else:
             penalty = penalty + excess.abs()
-        return (expected_loss(losses) + penalty) * len(wanted)
+        loss: Tensor = (expected_loss(losses) + penalty) * len(wanted)
+        return loss
 
 
 def standard(theta: Tensor, there: Tensor) -> Tensor:
