@@ -36,8 +36,8 @@ Corpus = Annotated[
 Model = Annotated[
     str | None,
     Option(
-        help="attentive_bilstm, attentive_mlp, attentive_cnn, self_attentive, hierarchical or "
-        "transformer_encoder."
+        help="attentive_bilstm, attentive_mlp, attentive_cnn, self_attentive, hierarchical, "
+        "transformer_encoder, rationalizer_reinforce, rationalizer_hardkuma or rationalizer_entmax."
     ),
 ]
 Vectors = Annotated[

@@ -9,7 +9,6 @@ classes alike; validation is without it. Batches are those of pairs (`regard.dat
 from collections.abc import Iterator, Sequence
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.core.tokens import PAD
 from regard.data.batches import Batch, Batches
@@ -39,20 +38,18 @@ class Classification:
         """The sum of the losses of a batch, and the number of its texts."""
         batch = batch.to(self.device)
         texts, wanted = texts_of(batch, self.pairs), classes_of(batch)
-        if bool(
-            (wanted < 0).any()
-        ):  # a process without a text of its own: it takes part, and changes nothing
-            return model(*texts).sum() * 0, 0
-        return model.loss(wanted, *texts, smoothing=self.smoothing), len(wanted)  # type: ignore[operator]
+        idle = bool((wanted < 0).any())  # a process without a text of its own takes part, and changes nothing
+        loss: Tensor = model.loss(wanted.clamp(min=0), *texts, smoothing=self.smoothing)  # type: ignore[operator]
+        return (loss * 0, 0) if idle else (loss, len(wanted))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """−log p of the right class, and how often it is the likeliest, each per text."""
+        """The model's loss, and how often the right class is the likeliest, each per text."""
         total, right, count = 0.0, 0, 0
         for batch in self.valid:
             batch = batch.to(self.device)
-            logits, wanted = model(*texts_of(batch, self.pairs)), classes_of(batch)
-            total += F.cross_entropy(logits.float(), wanted, reduction="sum").item()
-            right += int((logits.argmax(-1) == wanted).sum())
+            texts, wanted = texts_of(batch, self.pairs), classes_of(batch)
+            total += model.loss(wanted, *texts).item()  # type: ignore[operator]
+            right += int((model(*texts).argmax(-1) == wanted).sum())
             count += len(wanted)
         return {"loss": total / count, "accuracy": right / count}
 
