@@ -117,7 +117,7 @@ def test_what_is_wrong_is_one_line(there, tmp_path):
     assert "layer 1, head 9 is not there: this layer has heads 1 to 2" in few
     assert "there is no folder" in complaint("align", tmp_path / "none", *text(there))
     assert "looks both ways" in complaint("align", aligner, "--reverse", there / "run", *text(there))
-    assert "task must be one of translation" in complaint(
+    assert "a translator is needed here" in complaint(
         "align", there / "run", "--reverse", aligner, *text(there)
     )
     assert "--gold-alignments is needed" in complaint("evaluate", aligner, *text(there))
