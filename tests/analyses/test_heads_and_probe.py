@@ -79,7 +79,7 @@ def test_heads_are_pruned(folder):
     assert "before" in shown.stdout and "··" in shown.stdout
 
 
-@pytest.mark.parametrize("code", ["online", "variational"])
+@pytest.mark.parametrize("code", ["online", pytest.param("variational", marks=pytest.mark.slow)])
 def test_probe_compares_layers(folder, trees, code):
     asked = ["probe", folder, "--conllu", trees, "--task", "upos", "--code", code, "--hidden", 0]
     done = run(*asked, "--json")

@@ -102,6 +102,7 @@ def sentence(*words):
     )
 
 
+@pytest.mark.slow
 def test_layers_of_a_run_are_probed_each_against_a_control_task():
     system = SYSTEMS["translator"]()
     sentences = [sentence("a", "bb", "abab"), sentence("b"), sentence("abba", "ab", "bab", "a")] * 12

@@ -39,6 +39,7 @@ def test_c1_the_model_without_attention_has_no_fewer_parameters(pairs):
     assert attending <= fixed <= 1.05 * attending
 
 
+@pytest.mark.slow
 def test_c1_one_seed():
     """The same, smaller: 10 different words, at most 8 at a time, 150 steps."""
     pairs = Pairs(reverse, longest=8, vocabulary=10)

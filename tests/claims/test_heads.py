@@ -111,6 +111,7 @@ def test_c47_no_matrix_reads_both_neighbours_out_of_one_average():
         assert margin(1 - share, share) > 0.1 or share == 0.5  # the other of the two can be read
 
 
+@pytest.mark.slow
 def test_c47_one_seed():
     found = {name: both_right(layer, 0, 400) for name, layer in LAYERS.items()}
     assert found["4 heads"] - found["1 head"] >= 0.2

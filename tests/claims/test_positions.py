@@ -67,6 +67,7 @@ def knows_the_order(model, seed, steps=400):
         return (model.read(hidden)[:, 0].argmax(-1) == batch.target_out[:, 0]).float().mean().item()
 
 
+@pytest.mark.slow
 def test_c46_one_seed():
     assert knows_the_order(order_blind(), 0, 50) <= 0.55
     assert knows_the_order(transformer(), 0) >= 0.98

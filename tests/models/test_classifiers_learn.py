@@ -95,6 +95,7 @@ def test_hierarchical_attention_learns_a_document():
     assert learned("hierarchical", train, test, steps=150, **WIDE)[0] > 0.9
 
 
+@pytest.mark.slow
 def test_an_aspect_needs_context():
     def streams():
         return (hotels(1, split, aspect="service", beside=0) for split in ("train", "test"))
@@ -120,6 +121,7 @@ def asked(split):
         yield Labelled(" ".join(said), "positive" if fine[k] else "negative", who[k])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
