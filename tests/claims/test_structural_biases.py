@@ -214,7 +214,7 @@ def test_c29_two_directions_come_to_agree():
     assert (found["trace with"] <= found["most"] + 1e-6).all()
     assert (found["trace without"] >= 0).all()
     assert held(found["trace with"] / found["trace without"], 1.2)
-    assert held(-found["perplexity"], -math.log(0.97))
+    assert abs(found["perplexity"].mean()) < -math.log(0.97)  # they agree more and translate no better
 
 
 @pytest.mark.slow
