@@ -40,7 +40,7 @@ Out = Annotated[Path, Option(metavar="DIR", help="Where the trained translator a
 
 @app.command()
 def demo(out: Out = Path("runs/demo")) -> None:
-    """Train a small English–German translator in about two minutes, and show what it says and where it looks.
+    """Train a small English–German translator in about three minutes; show what it says and where it looks.
 
     Its corpus is generated: dates, times and prices. What is there already is used, not trained again.
 

@@ -20,13 +20,12 @@ from regard.runs.sentences import Sentences
 from regard.runs.settings import Settings
 from regard.runs.translator import Translator
 from regard.tasks import Quality, Translation, quality
-from regard.training import Report, Team, train
+from regard.training import ALONE, Report, Team, train
 from regard.training.parts import Part
 
 Say = Callable[[str], None]
 SAMPLE = 1_000_000  # pairs a vocabulary is made from
 GENERATED = 20_000  # of a corpus that is generated: all of it is alike
-ALONE = Team()
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,13 +22,12 @@ from regard.runs.resolve_classifier import begin_with_vectors, build, resolved_c
 from regard.runs.texts import Texts
 from regard.tasks.classes import ClassQuality, class_quality
 from regard.tasks.classification import Classification
-from regard.training import Report, Team, train
+from regard.training import ALONE, Report, Team, train
 from regard.training.parts import Part
 
 Say = Callable[[str], None]
 SAMPLE = 1_000_000  # texts a vocabulary is made from
 TOKENIZER, CLASSES = "tokenizer.json", "classes.json"
-ALONE = Team()
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from regard.training.checkpoints import Checkpoint as Checkpoint
 from regard.training.checkpoints import Checkpoints as Checkpoints
 from regard.training.loop import train as train
+from regard.training.processes import ALONE as ALONE
 from regard.training.processes import Ended as Ended
 from regard.training.processes import Lost as Lost
 from regard.training.processes import Team as Team

@@ -24,14 +24,12 @@ from regard.training.checkpoints import Checkpoint, Checkpoints, average
 from regard.training.log import Log
 from regard.training.objective import Objective
 from regard.training.optimiser import memory_of, optimiser, put_memory
-from regard.training.processes import Team
+from regard.training.processes import ALONE, Team
 from regard.training.schedules import rate_at
 from regard.training.settings import Training
 from regard.training.sharding import put_weights, shard, weights_of, whole
 from regard.training.stopping import stoppable
 from regard.training.task import Diverged, Interrupted, Listener, Progress, Report, Task
-
-ALONE = Team()
 
 
 def train(

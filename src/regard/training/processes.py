@@ -114,6 +114,9 @@ class Team:
             thread.join()
 
 
+ALONE = Team()  # one process
+
+
 @contextmanager
 def joined(device: str = "cpu") -> Iterator[Team]:
     """The processes that torchrun started, until the block ends; without torchrun, this one alone.
