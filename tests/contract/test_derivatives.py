@@ -13,15 +13,17 @@ from regard.masks import Causal
 @smooth_map
 @every_score
 def test_first_and_second_gradients(score, map, mask):
-    score, mask = made(score), MASKS[mask]()
+    name, score, mask = score, made(score), MASKS[mask]()
     q, k, v = (t[:, :3].detach().requires_grad_() for t in inputs(grad=True, seed=3))
     mask = mask[:, :3] if isinstance(mask, torch.Tensor) else mask
 
     def f(q, k, v):
         return attend(q, k, v, score=score, map=map, mask=mask).context
 
-    assert torch.autograd.gradcheck(f, (q, k, v))
-    assert torch.autograd.gradgradcheck(f, (q, k, v), atol=1e-4)
+    # every entry for each map with one score and for each score with one map; elsewhere, along random directions
+    along = map != "softmax" and name != "scaled_dot"
+    assert torch.autograd.gradcheck(f, (q, k, v), fast_mode=along)
+    assert torch.autograd.gradgradcheck(f, (q, k, v), atol=1e-4, fast_mode=along)
 
 
 @smooth_map

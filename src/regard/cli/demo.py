@@ -33,8 +33,9 @@ SETTINGS: dict[str, Any] = {
     },
     "decoding": {"beam": 1, "most": 80},
 }
-TESTED = 1000  # pairs that were never seen
-FRENCH = 2000  # pairs an aligner is trained on, those it is tested on among them
+TESTED = 2000  # pairs that were never seen; those that come twice count once
+FRENCH = 2000  # pairs an aligner is trained on
+ALIGNED = 1000  # those of them that it is tested on
 Out = Annotated[Path, Option(metavar="DIR", help="Where the trained translator and the picture go.")]
 
 
@@ -61,7 +62,8 @@ def demo(out: Out = Path("runs/demo")) -> None:
             with Watching(settings.training.steps) as watching:
                 system = fit(settings, out, resume=True, listen=watching.see, say=watching.say).system
             screen.print(f"trained in {monotonic() - started:.0f} seconds\n")
-        pairs = list(islice(CORPORA[SETTINGS["data"]["corpus"]](seed=1, split="test"), TESTED))
+        test = CORPORA[SETTINGS["data"]["corpus"]](seed=1, split="test")
+        pairs = list({pair.source: pair for pair in islice(test, TESTED)}.values())
         found = system.translate([pair.source for pair in pairs])
         exact = sum(t.text == pair.target for t, pair in zip(found, pairs, strict=True)) / len(pairs)
         picture = show(screen, system, pairs, found, exact, out)
@@ -81,7 +83,7 @@ def show(
     out: Path,
 ) -> Path | None:
     """Print figures, examples and an alignment; return the picture's path, None without matplotlib."""
-    screen.print(f"[bold]{exact:.1%}[/] of {len(pairs)} sentences it has never seen are translated exactly\n")
+    screen.print(f"[bold]{exact:.1%}[/] of {len(pairs):,} different sentences it has never seen are translated exactly\n")
     for translation in found[:6]:
         screen.print(f"  {translation.source}\n    → {translation.text}", soft_wrap=True, markup=False)
     path, share = best_layer(system, pairs[:100], found[:100])
@@ -120,7 +122,7 @@ def align_words(screen: Any, system: "Translator", pairs: "list[Pair]") -> None:
     started = monotonic()
     aligner = train((pair.source, pair.target) for pair in french)
     seconds = monotonic() - started
-    tested = french[:TESTED]
+    tested = french[:ALIGNED]
     error = error_rate(align(aligner, [(pair.source, pair.target) for pair in tested]).links, tested)
     screen.print(
         f"  {error:.3f}  English–French, {len(tested)} pairs: an aligner trained on {len(french):,} in "
