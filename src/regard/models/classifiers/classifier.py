@@ -11,7 +11,8 @@ what `record` and `intervene` take. `model.over_words(seen)` has these weights a
 model: k queries or heads, n words.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from torch.nn import functional as F
 
 from regard.attention import Attended
 from regard.core.errors import ShapeError
+from regard.looking import intervene
 from regard.models.classifiers.words import Words
 
 Seen = Mapping[str, "list[Attended]"]
@@ -93,6 +95,18 @@ class Classifier(nn.Module):
     def over_words(self, seen: Seen) -> Tensor:
         """The weights over the words (b, k, n), of what `record(model, model.looks)` saw last."""
         return seen[self.looks[-1]][-1].weights
+
+    def looking_with(self, weights: Tensor, given: Tensor | None = None) -> AbstractContextManager[None]:
+        """For as long as the block lasts, the weights over the words are these, (b, k, n)."""
+        return intervene(self, lambda p: weights.to(p.dtype), self.looks[-1])
+
+    def prepared(self, *texts: Tensor) -> Callable[[], Tensor]:
+        """A function that returns the logits of these texts, and does again only what comes after `embed`.
+
+        A model does less where it can: what does not depend on the weights over the words needs doing once.
+        """
+        embedded, lengths, given = self.embed(texts[0]), texts[1], self.given(*texts)
+        return lambda: self.from_embedded(embedded, lengths, given)
 
     def parameter_count(self) -> int:
         """The number of parameters."""

@@ -12,6 +12,8 @@ uᵀtanh(Wh + b) is the additive score with a learned query.) One lecture names 
 translate documents with such attention.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attention, resolve_score
+from regard.looking import intervene
 from regard.masks import Lengths
 from regard.models.classifiers.both_ways import BothWays
 from regard.models.classifiers.classifier import Classifier, Common, Seen, real
@@ -112,3 +115,19 @@ class Hierarchical(Classifier):
     def over_words(self, seen: Seen) -> Tensor:
         words, sentences = (seen[path][-1].weights for path in self.looks)
         return sentences @ words  # (b, 1, s) and (b, s, n)
+
+    @contextmanager
+    def looking_with(self, weights: Tensor, given: Tensor | None = None) -> Iterator[None]:
+        if given is None:
+            raise ValueError(
+                "hierarchical must know where sentences end: given=model.given(tokens, lengths)."
+            )
+        number = torch.arange(int(given.max()) + 1, device=given.device).view(1, -1, 1)
+        parts = torch.where(given.unsqueeze(-2) == number, weights, 0)  # (b, s, n)
+        sums = parts.sum(-1, keepdim=True)
+        words = torch.where(sums > 0, parts / sums, 0)
+        with (
+            intervene(self, lambda p: words.to(p.dtype), self.looks[0]),
+            intervene(self, lambda p: sums.mT.to(p.dtype), self.looks[1]),
+        ):
+            yield

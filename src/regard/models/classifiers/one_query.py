@@ -8,6 +8,8 @@ arXiv:1902.10186, §2, for question answering and inference; there the second te
 and its last state is taken).
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -62,7 +64,16 @@ class OneQuery(Classifier):
         return cleaned(states, second_lengths).sum(-2) / second_lengths.unsqueeze(-1)
 
     def from_embedded(self, embedded: Tensor, lengths: Tensor, given: Tensor | None = None) -> Tensor:
-        states = self.dropout(self.states(embedded, lengths))  # (b, n, width)
+        return self.from_states(self.states(embedded, lengths), lengths, given)
+
+    def prepared(self, *texts: Tensor) -> Callable[[], Tensor]:
+        embedded, lengths, given = self.embed(texts[0]), texts[1], self.given(*texts)
+        states = self.states(embedded, lengths)
+        return lambda: self.from_states(states, lengths, given)
+
+    def from_states(self, states: Tensor, lengths: Tensor, given: Tensor | None = None) -> Tensor:
+        """Logits (b, classes) of the states (b, n, width) of words."""
+        states = self.dropout(states)
         query = self.query.expand(len(states), 1, -1) if given is None else given.unsqueeze(-2)
         z = self.attention(query, states, mask=Lengths(lengths)).context.squeeze(-2)  # (b, width)
         if given is not None:

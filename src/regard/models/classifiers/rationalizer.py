@@ -27,6 +27,7 @@ Departs from the papers: c in the place of a price of words, fixed (Lei et al.) 
 (Bastings, Aziz & Titov 2019, arXiv:1905.08160); convolutions in the place of recurrent layers.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -118,15 +119,29 @@ class Rationalizer(OneQuery):
         check_texts(tokens, lengths)
         return self.selection(self.embed(tokens), lengths).z > 0
 
+    def prepared(self, *texts: Tensor) -> Callable[[], Tensor]:
+        tokens, lengths = texts
+        embedded = self.embed(tokens)
+        states, kept = self._kept(embedded, lengths, self.selection(embedded, lengths).z)
+        return lambda: self.from_kept(states, kept)
+
     def from_selected(self, embedded: Tensor, lengths: Tensor, z: Tensor) -> Tensor:
         """Logits (b, classes) of embedded words (b, n, d) if the selection is z (b, n)."""
         if z.shape != embedded.shape[:2]:
             raise ShapeError(
                 f"z must be {tuple(embedded.shape[:2])}, a number for each word; got {tuple(z.shape)}."
             )
-        kept = (z > 0) & real(lengths, embedded.shape[1])  # (b, n)
+        return self.from_kept(*self._kept(embedded, lengths, z))
+
+    def _kept(self, embedded: Tensor, lengths: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        """The predictor's states (b, n, width), and which words it may look at, (b, n)."""
+        kept = (z > 0) & real(lengths, embedded.shape[1])
         x = torch.where(kept.unsqueeze(-1), z.unsqueeze(-1).to(embedded.dtype) * embedded, 0)
-        states = self.dropout(self.encode(x, lengths))  # (b, n, width)
+        return self.encode(x, lengths), kept
+
+    def from_kept(self, states: Tensor, kept: Tensor) -> Tensor:
+        """Logits (b, classes) of the predictor's states (b, n, width), looking at those `kept`."""
+        states = self.dropout(states)
         query = self.query.expand(len(states), 1, -1)
         context = self.attention(query, states, mask=kept.unsqueeze(-2)).context.squeeze(-2)
         logits: Tensor = self.read(self.dropout(context))

@@ -12,6 +12,8 @@ Vaswani et al. (2017), "Attention Is All You Need", arXiv:1706.03762, §3.1, the
 Departs from the paper: pre-norm; the words' vectors are not multiplied by √d, but begin with variance 1.
 """
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,8 +21,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.heads import MultiHead
+from regard.looking import intervene
 from regard.masks import Lengths
-from regard.models.classifiers.classifier import Common, Seen
+from regard.models.classifiers.classifier import Classifier, Common, Seen
 from regard.models.classifiers.one_query import OneQuery
 from regard.models.classifiers.table import register
 from regard.models.parts.feed_forward import FeedForward
@@ -97,6 +100,19 @@ class TransformerEncoder(OneQuery):
         logits: Tensor = self.read(self.dropout(states[:, 0]))
         return logits
 
+    def prepared(self, *texts: Tensor) -> Callable[[], Tensor]:
+        return Classifier.prepared(self, *texts) if self.reads_first else super().prepared(*texts)
+
     def over_words(self, seen: Seen) -> Tensor:
         weights = super().over_words(seen)
         return weights[..., 0, 1:] if self.reads_first else weights
+
+    def looking_with(self, weights: Tensor, given: Tensor | None = None) -> AbstractContextManager[None]:
+        if not self.reads_first:
+            return super().looking_with(weights, given)
+
+        def change(p: Tensor) -> Tensor:  # what the first vector has for itself it keeps
+            row = torch.cat([p[..., :1, :1], weights.to(p.dtype).unsqueeze(-2)], -1)
+            return torch.cat([row, p[..., 1:, :]], -2)
+
+        return intervene(self, change, self.looks)

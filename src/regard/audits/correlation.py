@@ -1,0 +1,67 @@
+"""Correlation: does attention order the words as gradients and leaving them out do?
+
+    value = mean over texts of Kendall's τ_b between attention and the other order of its words
+    yardstick = the same between gradient and leave-one-out: whether these two agree with each other
+
+The gradient is taken with attention held fixed; leaving a word out moves the answer by a TVD. With contextual
+states τ is low, without context it is high: both are in the paper, one lecture keeps a flat "No".
+
+Jain & Wallace (2019), "Attention is not Explanation", arXiv:1902.10186, §4.1.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from regard.audits.case import Case, padded
+from regard.audits.finding import Finding, NotApplicable
+from regard.audits.measures import bootstrap, kendall
+from regard.audits.table import register
+
+
+@register("out of context")
+def leave_one_out_correlation(case: Case, *, seed: int = 0) -> Finding:
+    """Attention and leaving words out."""
+    return _found(case, case.leave_one_out, "leaving it out changes the answer", seed)
+
+
+@register("out of context")
+def gradient_correlation(case: Case, *, seed: int = 0) -> Finding:
+    """Attention and gradient."""
+    return _found(case, case.gradient, "the gradient says", seed)
+
+
+def _found(case: Case, other: Sequence[Tensor], what: str, seed: int) -> Finding:
+    found = agreement(case, case.shown, other)
+    known = found[found.isfinite()]
+    if not len(known):
+        raise NotApplicable(
+            "in every text all weights, or all scores of the other method, are the same: no order"
+        )
+    try:
+        control = agreement(case, case.gradient, case.leave_one_out)
+        yardstick = float(control[control.isfinite()].mean())
+    except NotApplicable:
+        yardstick = 0.0
+    return Finding(
+        float(known.mean()),
+        yardstick,
+        bootstrap(known, seed=seed),
+        len(known),
+        f"rank correlation (Kendall's τ) of a word's weight with how much {what}; "
+        "yardstick: of gradient with leave-one-out (0 if there is no gradient)",
+        details={"undefined": len(case) - len(known), "tau": known.tolist()},
+    )
+
+
+def agreement(case: Case, one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
+    """τ_b for each text of at least two tokens, NaN where undefined: (N',)."""
+    rows = case.longer
+    x, y = (padded([scores[i].double() for i in rows.tolist()]) for scores in (one, other))
+    return kendall(x, y, case.lengths[rows])
+
+
+def no_order(scores: Sequence[Tensor]) -> bool:
+    """Whether no text has two words with different scores."""
+    return all(bool(torch.all(row == row[:1])) for row in scores)

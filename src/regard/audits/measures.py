@@ -1,0 +1,63 @@
+"""What audits measure with: distances of distributions, rank correlation, bootstrap intervals.
+
+    TVD(p, q) = ½ Σ |p_c − q_c|        JSD(p, q) = ½ KL(p ‖ ½(p + q)) + ½ KL(q ‖ ½(p + q)) ≤ ln 2
+
+    τ_b = Σ_{i<j} sign(x_i − x_j) sign(y_i − y_j) / √(pairs that differ in x · pairs that differ in y)
+
+Kendall's τ_b is undefined, NaN, where all x or all y are the same: such texts are left out and counted.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+PAIRS = 1 << 24  # signs held at once
+DRAWS = 1000  # of a bootstrap
+
+
+def tvd(p: Tensor, q: Tensor) -> Tensor:
+    """Total variation distance of distributions (..., c): (...), from 0 to 1."""
+    return 0.5 * (p - q).abs().sum(-1)
+
+
+def jsd(p: Tensor, q: Tensor) -> Tensor:
+    """Jensen–Shannon divergence of distributions (..., n), in nats: (...), from 0 to ln 2."""
+    middle = 0.5 * (p + q)
+    return 0.5 * (_kl(p, middle) + _kl(q, middle))
+
+
+def _kl(p: Tensor, q: Tensor) -> Tensor:
+    safe, below = torch.where(p > 0, p, 1), torch.where(p > 0, q, 1)  # 0 log 0 = 0, and no gradient there
+    return (torch.where(p > 0, p, 0) * (safe.log() - below.log())).sum(-1)
+
+
+def kendall(x: Tensor, y: Tensor, lengths: Tensor) -> Tensor:
+    """τ_b of the first `lengths` (b,) numbers of each row of x and y, (b, n): (b,), NaN where undefined."""
+    b, n = x.shape
+    there = torch.arange(n, device=x.device) < lengths.unsqueeze(-1)
+    found = []
+    for some in torch.arange(b, device=x.device).split(max(1, PAIRS // max(1, n * n))):
+        both = there[some].unsqueeze(-1) & there[some].unsqueeze(-2)
+        a, c = (torch.where(both, _signs(z[some]), 0) for z in (x, y))
+        ties = a.square().sum((-2, -1)) * c.square().sum((-2, -1))
+        found.append((a * c).sum((-2, -1)) / ties.sqrt())  # 0/0 is NaN
+    return torch.cat(found) if found else x.new_zeros(0)
+
+
+def _signs(x: Tensor) -> Tensor:
+    return (x.unsqueeze(-1) - x.unsqueeze(-2)).sign().double()
+
+
+def bootstrap(
+    values: Tensor, statistic: Callable[[Tensor], Tensor] | None = None, *, seed: int = 0
+) -> tuple[float, float]:
+    """The 95 % interval of the mean of values (N,), or of statistic((draws, N)) → (draws,)."""
+    values = values.double().cpu()
+    generator = torch.Generator().manual_seed(seed)
+    found = []
+    for some in torch.arange(DRAWS).split(max(1, PAIRS // max(1, len(values)))):
+        drawn = values[torch.randint(len(values), (len(some), len(values)), generator=generator)]
+        found.append(drawn.mean(-1) if statistic is None else statistic(drawn))
+    low, high = torch.cat(found).quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
+    return low, high

@@ -1,0 +1,83 @@
+"""A case of a model of this project, with texts given as tokens."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.audits.case import Again, Case, Texts
+from regard.core.tokens import PAD
+from regard.explanations.gradient_x_input import gradient_x_input
+from regard.explanations.subject import subject
+from regard.looking import record
+from regard.models.classifiers import Classifier as Model
+
+
+def of_model(
+    model: Model,
+    texts: Sequence[Sequence[int]],
+    seconds: Sequence[Sequence[int]] | None = None,
+    **more: Any,
+) -> Case:
+    """The case of a model and texts, given as tokens; of a model for pairs, with the texts that ask."""
+
+    def given(texts: Texts, rows: Tensor) -> tuple[Tensor, ...]:
+        second = () if seconds is None else together([seconds[i] for i in rows.tolist()], model)
+        return (*together(texts, model), *second)
+
+    def ask(texts: Texts, rows: Tensor) -> Tensor:
+        with quiet(model, texts), torch.no_grad():
+            found: Tensor = model(*given(texts, rows)).double().softmax(-1)
+            return found
+
+    def look(texts: Texts, rows: Tensor) -> tuple[Tensor, Again]:
+        tensors = given(texts, rows)
+        with quiet(model, texts), torch.no_grad():
+            knows, answer = model.given(*tensors), model.prepared(*tensors)
+            with record(model, model.looks) as seen:
+                answer()
+
+        def again(weights: Tensor) -> Tensor:
+            with quiet(model, texts), model.looking_with(weights, knows):
+                found: Tensor = answer().double().softmax(-1)
+                return found
+
+        return model.over_words(seen), again
+
+    def gradients(texts: Texts, rows: Tensor) -> Tensor:
+        tokens, lengths, *second = given(texts, rows)
+        pair = (second[0], second[1]) if second else None
+        return gradient_x_input(model, tokens, lengths, hold_attention=True, second=pair).abs().cpu()
+
+    def states(texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor]:
+        tensors = given(texts, rows)
+        with quiet(model, texts), torch.no_grad():
+            vectors, knows = model.embed(tensors[0]), model.given(*tensors)
+            extra = () if knows is None or seconds is not None else (knows,)
+            return model.states(vectors, tensors[1], *extra).cpu(), vectors.cpu()  # type: ignore[operator]
+
+    return Case(
+        texts,
+        ask,
+        look,
+        gradients=gradients,
+        states=states if hasattr(model, "states") else None,
+        differentiable=True,
+        **more,
+    )
+
+
+def quiet(model: Model, texts: Texts) -> Any:
+    """Without dropout; afterwards every part of the model is as it was."""
+    return subject(model, torch.zeros(1, 1, dtype=torch.long)).quiet()
+
+
+def together(texts: Texts, model: Model) -> tuple[Tensor, Tensor]:
+    """Tokens (b, n) and lengths (b,), where the model is."""
+    device = next(model.parameters()).device
+    lengths = torch.tensor([len(text) for text in texts])
+    rows = torch.full((len(texts), int(lengths.max())), PAD)
+    for row, text in zip(rows, texts, strict=True):
+        row[: len(text)] = torch.tensor(text)
+    return rows.to(device), lengths.to(device)

@@ -1,0 +1,54 @@
+"""Permutation: how much does the answer move if the same weights go to other words?
+
+    value = median over texts of the median over shuffles of TVD(ŷ with shuffled weights, ŷ)
+    yardstick = median TVD of what is said of two texts, drawn at random
+
+Jain & Wallace (2019), "Attention is not Explanation", arXiv:1902.10186, §4.2.1.
+"""
+
+import torch
+from torch import Tensor
+
+from regard.audits.case import Batch, Case
+from regard.audits.finding import Finding
+from regard.audits.measures import bootstrap, tvd
+from regard.audits.table import register
+
+
+@register("necessary", judged="ratio")
+def permutation(case: Case, *, shuffles: int = 100, seed: int = 0) -> Finding:
+    """Shuffle the weights of each text."""
+    case.changeable()
+    generator = torch.Generator().manual_seed(seed)
+
+    def moved(batch: Batch) -> Tensor:
+        assert batch.again is not None
+        distances = []
+        for _ in range(shuffles):
+            order = shuffled(batch.there, generator).unsqueeze(-2).expand_as(batch.weights)
+            distances.append(tvd(batch.again(batch.weights.gather(-1, order)), batch.said))
+        return torch.stack(distances).median(0).values
+
+    medians = case.each(moved)
+    other = torch.randperm(len(case), generator=generator)
+    return Finding(
+        float(medians.median()),
+        float(tvd(case.said, case.said[other]).median()),
+        bootstrap(medians, lambda drawn: drawn.median(-1).values, seed=seed),
+        len(case),
+        f"median change (TVD) of the answer over {shuffles} shuffles; yardstick: between two texts",
+        details={"mean": float(medians.mean()), "most": [float(q) for q in _most(case, medians)]},
+    )
+
+
+def shuffled(there: Tensor, generator: torch.Generator) -> Tensor:
+    """A random order of the places of each text (b, n), padding at the end."""
+    chance = torch.rand(there.shape, generator=generator)
+    return torch.where(there, chance, 2.0).argsort(-1)
+
+
+def _most(case: Case, medians: Tensor) -> list[float]:
+    """Median change where the largest weight is below .25, .5, .75 and 1; NaN where there is no such text."""
+    largest = torch.tensor([float(row.max()) for row in case.shown])
+    bins = (largest * 4).long().clamp(0, 3)
+    return [float(medians[bins == i].median()) if bool((bins == i).any()) else float("nan") for i in range(4)]

@@ -1,0 +1,52 @@
+"""AUDITS: every test by name, and what is true of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from regard.audits.finding import Finding
+from regard.core.registry import Table, first_line
+
+F = TypeVar("F", bound=Callable[..., Finding])
+Condition = Literal["necessary", "hard to manipulate", "out of context"]
+CONDITIONS: tuple[Condition, ...] = ("necessary", "hard to manipulate", "out of context")
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A test and its facts; call it with a case to get a finding."""
+
+    name: str
+    function: Callable[..., Finding]
+    says: str  # one sentence
+    condition: Condition | None  # of the three, which one it speaks to; None: it informs, and is not graded
+    trains: bool = False  # needs training data, and takes minutes
+    better: Literal["higher", "lower"] = "higher"  # what a faithful attention has
+    judged: Literal["value", "ratio", "difference"] = "value"  # alone, over its yardstick, or less that
+    gate: bool = False  # its condition cannot be met better than this test is
+
+    def strength(self, finding: Finding) -> float | None:
+        """The number that is judged; None if there is none."""
+        if finding.value is None or self.judged == "value":
+            return finding.value
+        assert finding.yardstick is not None
+        if self.judged == "difference":
+            return finding.value - finding.yardstick
+        return finding.value / finding.yardstick if finding.yardstick > 0 else None
+
+    def __call__(self, case: Any, **options: Any) -> Finding:
+        return self.function(case, **options)
+
+
+AUDITS: Table[Audit] = Table("test", {})
+
+
+def register(condition: Condition | None, **facts: Any) -> Callable[[F], F]:
+    """Enter a function into AUDITS under its own name: @register("necessary", better="higher")."""
+
+    def enter(function: F) -> F:
+        says = first_line(function)
+        AUDITS.enter(function.__name__, Audit(function.__name__, function, says, condition, **facts))
+        return function
+
+    return enter

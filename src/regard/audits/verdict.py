@@ -1,0 +1,106 @@
+"""The verdict: from the findings of tests to three conditions, a grade and a sentence.
+
+    score of a test = (strength − failed) / (passed − failed), from 0 to 1        (`regard.audits.thresholds`)
+    score of a condition = mean of its tests, and at most that of a gate (`consistency`); held from ½ on
+    grade = mean of the conditions that were tested; None if fewer than two were
+
+Attention is evidence of what a model used as far as it is necessary, hard to manipulate, and works out of its
+context: Wiegreffe & Pinter (2019), arXiv:1908.04626, §3–5, from where the three conditions are; that it is a
+matter of degree: Jacovi & Goldberg (2020), arXiv:2004.03685, §5.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal
+
+from regard.audits.finding import Finding
+from regard.audits.table import AUDITS, CONDITIONS
+from regard.audits.thresholds import RAMPS, Ramp
+
+HELD = 0.5
+IS, PARTLY = 2 / 3, 1 / 3  # grades from which attention is, or is partly, evidence
+State = Literal["held", "failed", "not tested"]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One of the three conditions."""
+
+    state: State
+    score: float | None  # 0 to 1
+    tests: dict[str, float]  # the scores it is made of
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the findings come to."""
+
+    grade: float | None
+    answer: str
+    conditions: dict[str, Judged]
+
+
+def score(name: str, finding: Finding, ramps: Mapping[str, Ramp] = RAMPS) -> float | None:
+    """How well a test was passed, 0 to 1; None if it was not made, or is not judged."""
+    strength = AUDITS[name].strength(finding)
+    if strength is None or name not in ramps:
+        return None
+    failed, passed = ramps[name]
+    if failed == passed:
+        return float(strength >= passed if AUDITS[name].better == "higher" else strength <= passed)
+    return min(1.0, max(0.0, (strength - failed) / (passed - failed)))
+
+
+def judge(
+    findings: Mapping[str, Finding], name: str = "this attention", ramps: Mapping[str, Ramp] = RAMPS
+) -> Verdict:
+    """Conditions, grade and answer."""
+    conditions: dict[str, Judged] = {}
+    for condition in CONDITIONS:
+        scores = {
+            test: found
+            for test, finding in findings.items()
+            if AUDITS[test].condition == condition and (found := score(test, finding, ramps)) is not None
+        }
+        graded = [found for test, found in scores.items() if not AUDITS[test].gate]
+        gates = [found for test, found in scores.items() if AUDITS[test].gate]
+        if not graded:
+            conditions[condition] = Judged("not tested", None, scores)
+            continue
+        total = min([fmean(graded), *gates])
+        conditions[condition] = Judged("held" if total >= HELD else "failed", total, scores)
+    tested = [judged.score for judged in conditions.values() if judged.score is not None]
+    grade = fmean(tested) if len(tested) >= 2 else None
+    return Verdict(grade, sentence(grade, name, conditions), conditions)
+
+
+def sentence(grade: float | None, name: str, conditions: Mapping[str, Judged]) -> str:
+    """The answer, in one sentence."""
+    if grade is None:
+        return f"Too little could be tested to say whether {name} is evidence of what the model used."
+    how = "is" if grade >= IS else "is partly" if grade >= PARTLY else "is not"
+    by: dict[State, list[str]] = {"held": [], "failed": [], "not tested": []}
+    for condition, judged in conditions.items():
+        by[judged.state].append(SAYS[condition][judged.state])
+    reasons = "; ".join(by["held"] + by["failed"] + by["not tested"])
+    return f"{name[0].upper()}{name[1:]} {how} evidence of what the model used ({grade:.2f} of 1): {reasons}."
+
+
+SAYS: dict[str, dict[State, str]] = {
+    "necessary": {
+        "held": "its decisions need these weights",
+        "failed": "its decisions hardly need these weights",
+        "not tested": "whether decisions need the weights was not tested",
+    },
+    "hard to manipulate": {
+        "held": "other weights seldom give the same answers",
+        "failed": "quite other weights give the same answers",
+        "not tested": "whether other weights give the same answers was not tested",
+    },
+    "out of context": {
+        "held": "the words it names matter by themselves",
+        "failed": "the words it names matter little by themselves",
+        "not tested": "whether the words it names matter by themselves was not tested",
+    },
+}
