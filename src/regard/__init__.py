@@ -26,9 +26,11 @@ from regard.swap import swap as swap
 
 if TYPE_CHECKING:
     from regard import alignment as alignment
+    from regard import audits as audits
     from regard import explanations as explanations
     from regard import views as views
     from regard.alignment import load as load
+    from regard.audits.audit import audit as audit
 
 __version__ = "0.1.0"
 
@@ -39,7 +41,11 @@ def __getattr__(name: str) -> Any:
         from regard.alignment import load
 
         return load
-    if name in ("alignment", "explanations", "views"):
+    if name == "audit":
+        from regard.audits.audit import audit
+
+        return audit
+    if name in ("alignment", "audits", "explanations", "views"):
         from importlib import import_module
 
         return import_module(f"regard.{name}")

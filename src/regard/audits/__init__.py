@@ -1,6 +1,7 @@
 """Audits: whether the weights of a model may be shown as its reasons. AUDITS has the tests by name."""
 
 from regard.audits.adversary import adversary as adversary
+from regard.audits.audit import audit as audit
 from regard.audits.case import Case as Case
 from regard.audits.conicity import conicity as conicity
 from regard.audits.consistency import consistency as consistency
@@ -13,6 +14,7 @@ from regard.audits.ours import of_model as of_model
 from regard.audits.outside import of_functions as of_functions
 from regard.audits.permutation import permutation as permutation
 from regard.audits.removal import removal as removal
+from regard.audits.report import Report as Report
 from regard.audits.table import AUDITS as AUDITS
 from regard.audits.table import CONDITIONS as CONDITIONS
 from regard.audits.uniform import uniform as uniform

@@ -12,8 +12,8 @@ and of what not every model has: gradients, states, labels, gold highlights, a w
 Texts are sequences of tokens. k are queries or heads; what is shown to people is their mean, `shown`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -67,11 +67,32 @@ class Case:
     words: Sequence[Sequence[str]] | None = None  # of each text, as they are shown
     differentiable: bool = False  # whether `again` is, in the weights
     train: Any = None  # for tests that train: `regard.audits.training`
-    name: str = "this model"
-    notes: dict[str, Any] = field(default_factory=dict)
+    classes: Sequence[str] | None = None  # their names
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def of(self, rows: Tensor) -> "Case":
+        """The case of some of the texts."""
+        some = rows.tolist()
+
+        def pick(given: Sequence[Any] | None) -> list[Any] | None:
+            return None if given is None else [given[i] for i in some]
+
+        def moved(function: Any) -> Any:
+            return None if function is None else lambda texts, at: function(texts, rows[at])
+
+        return replace(
+            self,
+            texts=[self.texts[i] for i in some],
+            ask=moved(self.ask),
+            look=moved(self.look),
+            gradients=moved(self.gradients),
+            states=moved(self.states),
+            labels=None if self.labels is None else self.labels[rows],
+            highlights=pick(self.highlights),
+            words=pick(self.words),
+        )
 
     @cached_property
     def lengths(self) -> Tensor:
@@ -234,9 +255,3 @@ def _guarded(again: Again | None, count: int) -> Again | None:
         return checked(said, count)
 
     return asked
-
-
-def in_chunks(count: int, size: int) -> Iterator[range]:
-    """0 … count − 1 in ranges of at most `size`."""
-    for start in range(0, count, size):
-        yield range(start, min(start + size, count))

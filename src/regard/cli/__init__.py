@@ -1,6 +1,7 @@
 """The command `regard`, one command per file."""
 
 from regard.cli import align as align
+from regard.cli import audit as audit
 from regard.cli import bench_attention as bench_attention
 from regard.cli import bench_decoding as bench_decoding
 from regard.cli import bench_drawing as bench_drawing

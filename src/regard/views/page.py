@@ -5,6 +5,7 @@ page can run, whatever a token says; tokens travel as JSON and are put on the pa
 """
 
 from base64 import b64encode
+from collections.abc import Sequence
 from hashlib import sha256
 from html import escape
 from typing import Any
@@ -21,7 +22,7 @@ def page(data: dict[str, Any]) -> str:
     title = escape(data["title"] or f"regard: {data['kind'].replace('_', ' ')}")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy([script(), START], [style()])}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{title}</title>\n<style>{style()}</style>\n</head>\n<body>\n"
@@ -40,10 +41,11 @@ def cell(data: dict[str, Any]) -> str:
     )
 
 
-def _policy() -> str:
-    scripts = " ".join(map(_hash, (script(), START)))
+def policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
+    """A Content-Security-Policy that lets these scripts and styles of the page be, and nothing else."""
+    script, style = (" ".join(map(_hash, texts)) for texts in (scripts, styles))
     return (
-        f"default-src 'none'; script-src {scripts}; style-src {_hash(style())}; "
+        f"default-src 'none'; script-src {script}; style-src {style}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
 

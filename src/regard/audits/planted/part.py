@@ -1,0 +1,47 @@
+"""What the planted models that are made by hand are made of: states of words without context, and scores."""
+
+import torch
+from torch import Tensor, nn
+
+from regard.audits.planted.texts import VOCABULARY
+from regard.models.classifiers.classifier import real
+
+WIDTH = 32
+
+
+class States(nn.Module):
+    """h_j = tanh(E[x_j]): no word knows of any other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.E = nn.Embedding(VOCABULARY, WIDTH)
+        nn.init.normal_(self.E.weight, std=0.1)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Tokens (b, n) to states (b, n, WIDTH)."""
+        return torch.tanh(self.E(tokens))
+
+
+class Scores(nn.Module):
+    """A score for each word of the vocabulary; `scale` is the deviation it begins with."""
+
+    def __init__(self, scale: float = 0.1):
+        super().__init__()
+        self.theta = nn.Embedding(VOCABULARY, 1)
+        nn.init.normal_(self.theta.weight, std=scale)
+
+    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Tokens (b, n) to scores (b, n), −inf at padding."""
+        theta: Tensor = self.theta(tokens).squeeze(-1)
+        return theta.masked_fill(~real(lengths, tokens.shape[1]), -torch.inf)
+
+
+def context(weights: Tensor, states: Tensor) -> Tensor:
+    """Σ_j w_j h_j of weights (b, n) and states (b, n, d): (b, d)."""
+    return (weights.unsqueeze(-2) @ states).squeeze(-2)
+
+
+def mean(states: Tensor, lengths: Tensor) -> Tensor:
+    """The mean of the states (b, n, d) that are no padding: (b, d)."""
+    there = real(lengths, states.shape[1])
+    return context(there / lengths.unsqueeze(-1), states)

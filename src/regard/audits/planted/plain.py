@@ -1,0 +1,70 @@
+"""Models of this project, trained as anybody would.
+
+Without context, with states that tanh bounds and a linear read-out, a word's share in the logits is its weight
+times something no larger than the read-out: little weight, little share. That is the truth planted here, with
+softmax and with a sparse map. A BiLSTM stands apart: whether its attention tells what it used can be measured,
+and is not known beforehand.
+"""
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.audits.planted.handed import Functions, Halves, handed
+from regard.audits.planted.table import Made, register
+from regard.audits.planted.texts import VOCABULARY, Texts
+from regard.audits.planted.training import fit
+from regard.models.classifiers import Classifier, attentive_bilstm, attentive_mlp
+
+SMALL = {
+    "vocabulary": VOCABULARY,
+    "classes": 2,
+    "embedding": 16,
+    "dropout": 0.0,
+    "word_dropout": 0.0,
+    "width": 32,
+}
+STEPS, RATE = 250, 1e-2
+STEPS_BILSTM = 200
+
+
+def mlp(**more: str) -> Classifier:
+    """A small attentive MLP."""
+    return attentive_mlp.AttentiveMLP(attentive_mlp.Config(**SMALL, **more))  # type: ignore[arg-type]
+
+
+def bilstm() -> Classifier:
+    """A small attentive BiLSTM."""
+    return attentive_bilstm.AttentiveBiLSTM(attentive_bilstm.Config(**SMALL))  # type: ignore[arg-type]
+
+
+def learned(model: Classifier, texts: Texts, steps: int = STEPS) -> Classifier:
+    """The model, trained to tell the classes apart."""
+
+    def loss(tokens: Tensor, lengths: Tensor, wanted: Tensor) -> Tensor:
+        return F.cross_entropy(model(tokens, lengths), wanted)
+
+    fit(model, loss, texts, steps=steps, rate=RATE)
+    return model
+
+
+def functions(model: Classifier) -> Functions:
+    """What is handed over of a classifier with one query."""
+    return handed(Halves(model))
+
+
+@register("bounded", faithful=True)
+def bounded(texts: Texts) -> Made:
+    """No context, states bounded by tanh, a linear read-out; softmax."""
+    return Made(functions(learned(mlp(), texts)))
+
+
+@register("sparse", faithful=True)
+def sparse(texts: Texts) -> Made:
+    """The same with 1.5-entmax, whose weights can be 0."""
+    return Made(functions(learned(mlp(map="entmax15"), texts)))
+
+
+@register("bilstm", faithful=None)
+def contextual(texts: Texts) -> Made:
+    """A BiLSTM with attention: every state has read the whole text."""
+    return Made(functions(learned(bilstm(), texts, STEPS_BILSTM)))

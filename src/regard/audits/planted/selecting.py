@@ -1,0 +1,90 @@
+"""Models that read chosen words alone: hard selection, and rationalizers.
+
+Hard selection: each of the CHOSEN words of highest score has weight 1/CHOSEN, all others 0; the read-out is
+linear in the weighted states, which have no context. While training, the gradient is that of softmax.
+
+A rationalizer's selection z is shown as its attention. It has no `intervene`: z is a mask of the input, no
+weight of a sum, and sums to as many words as are selected.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.audits.planted.handed import Answer, Functions, Looking, handed, tensors
+from regard.audits.planted.part import WIDTH, Scores, States, context
+from regard.audits.planted.table import Made, register
+from regard.audits.planted.texts import VOCABULARY, Texts
+from regard.audits.planted.training import fit
+from regard.models.classifiers import rationalizer_entmax, rationalizer_hardkuma
+from regard.models.classifiers.rationalizer import Rationalizer
+
+CHOSEN = 4  # a text has at most so many label words
+RATE_OF_WORDS = 0.15  # that a rationalizer should select
+
+
+class HardSelection(Looking):
+    """ŷ = W (1/CHOSEN) Σ_{chosen j} h_j + b."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.states, self.scores, self.read = States(), Scores(), nn.Linear(WIDTH, 2)
+
+    def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        theta = self.scores(tokens, lengths)
+        best = theta.topk(min(CHOSEN, theta.shape[-1])).indices
+        chosen = torch.zeros_like(theta).scatter(-1, best, 1.0) * theta.isfinite()
+        hard = chosen / chosen.sum(-1, keepdim=True)
+        if not self.training:
+            return hard
+        soft = theta.softmax(-1)
+        return hard + soft - soft.detach()
+
+    def prepared(self, tokens: Tensor, lengths: Tensor) -> Answer:
+        states = self.states(tokens)
+        return lambda weights: self.read(context(weights, states))
+
+
+@register("hard selection", faithful=True)
+def hard_selection(texts: Texts) -> Made:
+    """Four words are chosen; nothing else reaches the output."""
+    model = HardSelection()
+    fit(model, lambda x, n, y: F.cross_entropy(model(x, n), y), texts, steps=400, rate=2e-2)
+    return Made(handed(model))
+
+
+def rationalized(make: Callable[[Any], Rationalizer], config: Any, texts: Texts, **more: float) -> Made:
+    """A rationalizer of a kind, trained, with its selection as attention."""
+    model = make(
+        config(
+            vocabulary=VOCABULARY, classes=2, embedding=16, dropout=0.0, word_dropout=0.0, width=32,
+            window=1, target_rate=RATE_OF_WORDS, **more,
+        )
+    )  # fmt: skip
+    fit(model, lambda x, n, y: model.loss(y, x, n) / len(y), texts, steps=600, rate=1e-2)
+    model.requires_grad_(False)
+
+    def predict(given: Any) -> Tensor:
+        found: Tensor = model(*tensors(given)).double().softmax(-1)
+        return found
+
+    def attention(given: Any) -> Tensor:
+        return model.selected(*tensors(given)).double()
+
+    selected = model.selected(texts.test, torch.full((len(texts.test),), texts.test.shape[1]))
+    return Made(Functions(predict, attention, None), {"words selected": float(selected.double().mean())})
+
+
+@register("rationalizer, HardKuma", faithful=True)
+def hardkuma(texts: Texts) -> Made:
+    """A rationalizer that draws which words its predictor sees; the selection is shown."""
+    return rationalized(rationalizer_hardkuma.RationalizerHardKuma, rationalizer_hardkuma.Config, texts)
+
+
+@register("rationalizer, entmax", faithful=True)
+def entmax(texts: Texts) -> Made:
+    """A rationalizer without chance; the selection is shown."""
+    return rationalized(rationalizer_entmax.RationalizerEntmax, rationalizer_entmax.Config, texts)

@@ -1,0 +1,100 @@
+"""KINDS: the planted models by name, what is true of each by construction, and how one is made.
+
+A model that did not become what its kind is (it did not learn, or shows what it should hide) says nothing
+about the audit: another is trained, from the next of TRIES seeds, and `tries` says how many it took.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import torch
+
+from regard.audits.case import Case
+from regard.audits.outside import of_functions
+from regard.audits.planted.handed import Functions
+from regard.audits.planted.texts import Texts, texts
+from regard.core.registry import Table
+
+TRIES = 6
+LEARNED = 0.9  # accuracy
+
+
+@dataclass(frozen=True)
+class Made:
+    """A model as it came out of training."""
+
+    functions: Functions
+    facts: dict[str, float] = field(default_factory=dict)  # what was measured inside it
+    succeeded: bool = True  # whether it is what its kind is, besides having learned
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of model whose truth is known; None if it can only be measured."""
+
+    name: str
+    faithful: bool | None
+    says: str  # one sentence
+    make: Callable[[Texts], Made]
+
+
+@dataclass(frozen=True, eq=False)
+class Planted:
+    """A model whose truth is known, with texts to audit it on."""
+
+    kind: str
+    seed: int
+    faithful: bool | None
+    functions: Functions
+    texts: Texts
+    accuracy: float
+    tries: int
+    seconds: float  # to train it, all tries together
+    facts: dict[str, float]
+
+    def case(self) -> Case:
+        """What is audited: the functions, and nothing else of the model."""
+        predict, attention, intervene = self.functions
+        return of_functions(
+            predict,
+            attention,
+            self.texts.test.tolist(),
+            intervene=intervene,
+            labels=self.texts.test_labels,
+        )
+
+
+KINDS: Table[Kind] = Table("kind of planted model", {})
+
+
+def register(
+    name: str, *, faithful: bool | None
+) -> Callable[[Callable[[Texts], Made]], Callable[[Texts], Made]]:
+    """Enter a function from texts to a model; its docstring is what the kind says."""
+
+    def enter(make: Callable[[Texts], Made]) -> Callable[[Texts], Made]:
+        KINDS.enter(name, Kind(name, faithful, (make.__doc__ or "").strip().split("\n", 1)[0], make))
+        return make
+
+    return enter
+
+
+def plant(kind: str, seed: int) -> Planted:
+    """A model of a kind, repeated by its seed; the random numbers of others are left as they were."""
+    data, entry, start = texts(seed), KINDS[kind], perf_counter()
+    for attempt in range(TRIES):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(1000 * seed + attempt)
+            made = entry.make(data)
+        said = made.functions.predict(data.test.tolist()).argmax(-1)
+        accuracy = float((said == data.test_labels).double().mean())
+        if accuracy >= LEARNED and made.succeeded:
+            seconds = perf_counter() - start
+            return Planted(
+                kind, seed, entry.faithful, made.functions, data, accuracy, attempt + 1, seconds, made.facts
+            )
+    raise RuntimeError(
+        f"{kind}, seed {seed}: none of {TRIES} models became what it should; the last has accuracy "
+        f"{accuracy:.2f} and {made.facts}."
+    )

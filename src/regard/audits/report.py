@@ -1,0 +1,110 @@
+"""The report of an audit: the answer, what it rests on, and what it leaves open."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from regard.audits.finding import Finding
+from regard.audits.verdict import Judged
+from regard.core.files import write_text
+
+LIMITS = (
+    "It is about these texts, and texts like them: another kind of text needs another audit.",
+    "It says whether weights are evidence of what the model used, not whether the model is right, nor "
+    "whether people find the weights plausible; plausibility, where measured, is shown apart and not graded.",
+    "Leaving words out and changing weights put the model where it was not trained: what it does there is "
+    "what is measured.",
+    "The thresholds of the grade were fixed on models whose truth is known by construction; the "
+    "documentation says how often it misjudged others of these.",
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A text where attention and evidence agree, or do not."""
+
+    words: list[str]
+    weights: list[float]
+    evidence: list[float]  # how much the answer changes without the word
+    tau: float  # their rank correlation
+    says: str  # the class, and how likely
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `audit` returns."""
+
+    name: str
+    grade: float | None  # 0 to 1; None if fewer than two conditions were tested
+    answer: str
+    conditions: dict[str, Judged]
+    tests: dict[str, Finding]
+    inputs: int
+    quick: bool
+    seed: int
+    advice: list[str] = field(default_factory=list)  # what would raise the grade
+    left_out: dict[str, str] = field(default_factory=dict)  # tests that were not run, and why
+    agree: list[Example] = field(default_factory=list)
+    disagree: list[Example] = field(default_factory=list)
+    limits: Sequence[str] = LIMITS
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: NaN and infinity, which it has not, are null."""
+        cleaned: dict[str, Any] = _clean(asdict(self))
+        return cleaned
+
+    @classmethod
+    def from_dict(cls, what: Mapping[str, Any]) -> "Report":
+        """The report that `as_dict` described."""
+        parts = dict(what)
+        parts["conditions"] = {name: Judged(**one) for name, one in what["conditions"].items()}
+        parts["tests"] = {name: finding_of(one) for name, one in what["tests"].items()}
+        for side in ("agree", "disagree"):
+            parts[side] = [Example(**one) for one in what[side]]
+        return cls(**parts)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write it, .json for programs or .html for people; what is there is not overwritten unless told."""
+        path = Path(path)
+        if path.suffix not in (".json", ".html"):
+            raise ValueError(f"a report is written as .json or .html; got {path.name!r}.")
+        if path.exists() and not overwrite:
+            raise FileExistsError(
+                f"{path} is there already, and a report is not overwritten. Tell it to, or name another."
+            )
+        if path.suffix == ".json":
+            text = json.dumps(self.as_dict(), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+        else:
+            from regard.audits.page import page
+
+            text = page([self])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Report":
+        """The report in a .json file."""
+        path = Path(path)
+        try:
+            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(f"{path} is not a report that regard has saved.") from None
+
+
+def finding_of(what: Mapping[str, Any]) -> Finding:
+    """The finding that `as_dict` described."""
+    interval = what["interval"]
+    return Finding(**{**what, "interval": None if interval is None else (interval[0], interval[1])})
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _clean(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(one) for one in value]
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value
