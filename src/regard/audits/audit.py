@@ -14,7 +14,7 @@ from regard.audits.ours import of_model
 from regard.audits.outside import of_functions
 from regard.audits.plan import FULL_INPUTS, QUICK, QUICK_INPUTS, Plan, plan
 from regard.audits.report import Example, Report
-from regard.audits.table import AUDITS
+from regard.audits.table import AUDITS, in_order
 from regard.audits.verdict import judge
 from regard.models.classifiers import Classifier as Model
 from regard.runs.classifier import Classifier
@@ -103,7 +103,7 @@ def examine(
             findings[test.name] = tried(test.name, case, quick, seed)
         if listen is not None:
             listen(test.name, findings[test.name])
-    findings = {test: findings[test] for test in AUDITS if test in findings}
+    findings = {test: findings[test] for test in in_order(findings)}
     verdict = judge(findings, name)
     agree, disagree = examples(case)
     return Report(

@@ -14,7 +14,7 @@ import torch
 from regard.audits.finding import Finding
 from regard.audits.plots import scale, strip
 from regard.audits.report import Example, Report
-from regard.audits.table import AUDITS, CONDITIONS
+from regard.audits.table import AUDITS, CONDITIONS, in_order
 from regard.audits.thresholds import RAMPS
 from regard.audits.verdict import SAYS
 from regard.views import bars, words
@@ -79,7 +79,7 @@ def compared(reports: Sequence[Report]) -> str:
     rows += [
         (f"condition: {name}", [report.conditions[name].score for report in reports]) for name in CONDITIONS
     ]
-    for test in AUDITS:
+    for test in in_order(AUDITS):
         if any(test in report.tests for report in reports):
             found = [report.tests[test].value if test in report.tests else None for report in reports]
             rows.append((_named(test), found))

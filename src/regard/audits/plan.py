@@ -58,16 +58,20 @@ def plan(case: Case, *, quick: bool) -> Plan:
 def _timed(case: Case) -> tuple[float, float]:
     """Seconds to read all texts once, and to answer once more with other weights; 0 where that fails."""
     try:
+        batches = case.batches  # whatever must be compiled or loaded is, by now
         some = torch.arange(min(64, len(case)))
-        share = len(case) / len(some)
         started = perf_counter()
         case.predict([case.texts[i] for i in some.tolist()], some)
-        once = (perf_counter() - started) * share
-        started = perf_counter()
-        for batch in case.batches:
-            if batch.again is not None:
-                with torch.no_grad():
-                    batch.again(batch.weights)
-        return once, perf_counter() - started
+        once = (perf_counter() - started) * len(case) / len(some)
+        again = 0.0
+        for batch in batches:
+            if batch.again is None:
+                continue
+            with torch.no_grad():
+                batch.again(batch.weights)
+                started = perf_counter()
+                batch.again(batch.weights)
+                again += perf_counter() - started
+        return once, again
     except Exception:  # whatever is wrong, the tests will say it
         return 0.0, 0.0

@@ -1,6 +1,6 @@
 """AUDITS: every test by name, and what is true of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -39,6 +39,12 @@ class Audit:
 
 
 AUDITS: Table[Audit] = Table("test", {})
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names of tests, condition by condition, those that inform at the end."""
+    rank = {condition: i for i, condition in enumerate((*CONDITIONS, None))}
+    return sorted(names, key=lambda name: (rank[AUDITS[name].condition], name))
 
 
 def register(condition: Condition | None, **facts: Any) -> Callable[[F], F]:

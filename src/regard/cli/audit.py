@@ -47,7 +47,7 @@ def audit(
 
     The answer is a sentence and a grade from 0 to 1, by three conditions: decisions need the weights, other
     weights do not give the same answers, and the words that are named matter by themselves. A report stays in
-    DIR/audit. What was stopped goes on if the same command is given again. With several runs they are compared.
+    DIR/audit. What was stopped goes on with the same command. Several runs are compared.
 
     Examples:
 
@@ -151,7 +151,7 @@ def write(reports: "list[Report]", html: Path | None, json_: Path | None) -> Non
 
 def show(reports: "list[Report]") -> None:
     """Answers, and a table of figures with a column for each run."""
-    from regard.audits.table import AUDITS
+    from regard.audits.table import AUDITS, in_order
     from regard.audits.verdict import score
 
     screen = console()
@@ -162,13 +162,12 @@ def show(reports: "list[Report]") -> None:
         table.add_column(heading)
     for report in reports:
         single = len(reports) == 1
-        table.add_column(
-            "value" if single else report.name.removeprefix("the attention of "), justify="right"
-        )
+        name = report.name.removeprefix("the attention of ")
+        table.add_column("value" if single else name, justify="right")
         if single:
             table.add_column("yardstick", justify="right")
             table.add_column("score", justify="right")
-    for name in AUDITS:
+    for name in in_order(AUDITS):
         found = [report.tests.get(name) for report in reports]
         if not any(one is not None and one.value is not None for one in found):
             continue
