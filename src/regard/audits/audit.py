@@ -21,6 +21,7 @@ from regard.runs.classifier import Classifier
 
 Listen = Callable[[str, Finding], None]
 SHORTEST = 8  # words of an example
+FEWEST = 10  # texts that a finding can rest on
 
 
 def audit(
@@ -126,7 +127,10 @@ def tried(name: str, case: Case, quick: bool, seed: int) -> Finding:
     """One finding; what a test cannot do, or a model of somebody else fails at, is a finding too."""
     options = QUICK.get(name, {}) if quick else {}
     try:
-        return AUDITS[name](case, seed=seed, **options)
+        found = AUDITS[name](case, seed=seed, **options)
+        if found.inputs < FEWEST:
+            return not_applicable(f"it needs {FEWEST} texts it can be made on, and there are {found.inputs}")
+        return found
     except NotApplicable as error:
         return not_applicable(str(error))
     except (ValueError, TypeError, RuntimeError, IndexError, KeyError, ArithmeticError) as error:

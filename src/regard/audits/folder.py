@@ -82,5 +82,5 @@ def known(path: Path, mark: str) -> dict[str, Finding]:
 def fingerprint(run: Path, items: Sequence[Labelled], tests: Sequence[str], seed: int) -> str:
     """What an audit is of: weights, texts, tests, seed."""
     mark = sha256((run / MODEL).read_bytes())
-    mark.update(repr((list(items), list(tests), seed)).encode())
+    mark.update(repr((list(items), sorted(tests), seed)).encode())
     return mark.hexdigest()

@@ -1,0 +1,120 @@
+"""regard audit, as it is typed: reports that stay, audits that go on, comparisons, and what is refused."""
+
+import json
+from itertools import islice
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.audits import AUDITS
+from regard.audits import folder as audit_folder
+from regard.cli import app
+from regard.data import LABELLED
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="regard", env={"COLUMNS": "100"})
+
+
+def complaint(*arguments):
+    done = run("audit", *arguments)
+    assert done.exit_code == 2, done.output
+    assert done.stdout == ""
+    return done.stderr.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("audited")
+    for name in ("attentive_mlp", "attentive_bilstm"):
+        done = run(
+            "train", "classification", "--corpus", "sentiment", "--model", name, "--steps", 40,
+            "--set", "data.texts=600", "--set", "model.embedding=16", "--set", "model.width=16",
+            "--device", "cpu", "--out", folder / name,
+        )  # fmt: skip
+        assert done.exit_code == 0, done.output
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(trained):
+    file = trained / "test.jsonl"
+    texts = islice(LABELLED["sentiment"](seed=3, split="test"), 60)
+    lines = [
+        json.dumps({"text": text.text, "label": text.label, "highlights": text.highlights}) for text in texts
+    ]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+def test_a_quick_audit_answers_writes_and_is_not_overwritten(trained, data, tmp_path):
+    mlp = trained / "attentive_mlp"
+    html, told = tmp_path / "report.html", tmp_path / "report.json"
+    done = run("audit", mlp, "--data", data, "--quick", "--html", html, "--json", told)
+    assert done.exit_code == 0, done.output
+    assert "evidence of what the model used" in " ".join(done.stdout.split())
+    assert "left out" in done.stderr or not any(test.trains for test in AUDITS.values())
+    report = json.loads(told.read_text(encoding="utf-8"))
+    assert report["inputs"] == 60 and report["quick"]
+    assert 0 <= report["grade"] <= 1
+    assert report == json.loads((mlp / "audit" / "quick.json").read_text(encoding="utf-8"))
+    page = html.read_text(encoding="utf-8")
+    assert page == (mlp / "audit" / "quick.html").read_text(encoding="utf-8")
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
+    assert audit_folder.reports_in(mlp) == [mlp / "audit" / "quick.html"]
+    assert "not overwritten" in complaint(mlp, "--data", data, "--quick", "--html", html)
+    assert "not overwritten" in complaint(mlp, "--data", data, "--quick")
+    again = run("audit", mlp, "--data", data, "--quick", "--overwrite", "--json", told)
+    assert again.exit_code == 0
+    assert json.loads(told.read_text(encoding="utf-8")) == report  # the same seed, the same report
+
+
+def test_what_was_stopped_goes_on(trained, data, monkeypatch):
+    mlp, made = trained / "attentive_mlp", []
+    tried = audit_folder.examine.__globals__["tried"]
+
+    def stop(name, *arguments):
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        made.append(name)
+        return tried(name, *arguments)
+
+    monkeypatch.setitem(audit_folder.examine.__globals__, "tried", stop)
+    assert run("audit", mlp, "--data", data, "--seed", 5).exit_code == 130
+    first = list(made)
+
+    def count(name, *arguments):
+        made.append(name)
+        return tried(name, *arguments)
+
+    monkeypatch.setitem(audit_folder.examine.__globals__, "tried", count)
+    done = run("audit", mlp, "--data", data, "--seed", 5)
+    assert done.exit_code == 0, done.output
+    assert len(first) == 3 and len(made) == len(set(made))  # no test was made twice
+    assert not (mlp / "audit" / ".full.json").exists()
+
+
+def test_two_runs_are_compared(trained, data, tmp_path):
+    runs = [trained / "attentive_mlp", trained / "attentive_bilstm"]
+    html, told = tmp_path / "both.html", tmp_path / "both.json"
+    done = run(
+        "audit", *runs, "--data", data, "--quick", "--overwrite", "--seed", 1, "--html", html, "--json", told
+    )
+    assert done.exit_code == 0, done.output
+    assert "attentive_mlp" in done.stdout and "attentive_bilstm" in done.stdout
+    assert [report["name"] for report in json.loads(told.read_text(encoding="utf-8"))] == [
+        f"the attention of {run.name}" for run in runs
+    ]
+    assert "2 audits compared" in html.read_text(encoding="utf-8")
+
+
+def test_wrong_input_is_one_line(trained, data, tmp_path):
+    mlp = trained / "attentive_mlp"
+    assert "--data" in complaint(mlp)
+    assert "--self-test" in complaint()
+    assert "must end in .html" in complaint(mlp, "--data", data, "--html", tmp_path / "report.txt")
+    assert "nowhere" in complaint(tmp_path / "nowhere", "--data", data)
+    odd = tmp_path / "odd.tsv"
+    odd.write_text("a film\tso so\n", encoding="utf-8")
+    assert "not among those trained on" in complaint(mlp, "--data", odd, "--overwrite")
+    assert "no such file" in complaint(mlp, "--data", tmp_path / "none.tsv", "--overwrite")
