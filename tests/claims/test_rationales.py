@@ -1,4 +1,5 @@
-"""C79: rationalizers are faithful, and find the words that decide; C80: contiguity makes spans.
+"""C79: rationalizers are faithful, and find the words that decide; C80: contiguity makes spans; C95: of one
+text, three tasks select three phrases.
 
 Texts of `sentiment` (24 words, 2 of them gold in the mean) and `hotels-service` (an adjective and a noun);
 4,000 to learn from, 500 others. Rationalizers of width 32, 500 steps of 64 texts; the target rate is the
@@ -7,77 +8,34 @@ seeds were run. F1 counts the words of all held-out texts together. That unselec
 exactly, is in tests/models/test_rationalizers.py.
 """
 
-from functools import cache
-from itertools import islice
+from functools import cache, partial
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
-from claims.experiment import FIRST, over_seeds, report, train
-from regard.core.tokens import UNK
+from claims.experiment import held, over_seeds, report
+from claims.texts import Texts, fit, loss
 from regard.data.corpora.classes import LABELLED
 from regard.models.classifiers import CLASSIFIERS
 from regard.models.classifiers.rationalizer import changes
-from regard.models.classifiers.rationalizer_entmax import RationalizerEntmax
-from regard.models.classifiers.rationalizer_hardkuma import RationalizerHardKuma
-from regard.models.classifiers.rationalizer_reinforce import RationalizerReinforce
 
-KINDS = {
-    "rationalizer_reinforce": RationalizerReinforce,
-    "rationalizer_hardkuma": RationalizerHardKuma,
-    "rationalizer_entmax": RationalizerEntmax,
-}
-TRAIN, TEST, SIZE, STEPS, RATE = 4000, 500, 64, 500, 3e-3
+KINDS = "rationalizer_reinforce", "rationalizer_hardkuma", "rationalizer_entmax"
+STEPS, RATE = 500, 3e-3
+PRICES = 0.0, 0.1, 0.3  # λ₂ of C80
 CONTIGUITY = {"sentiment": 0.0, "hotels-service": 0.1}
-
-
-class Texts:
-    """A generated corpus in ids: class (b,), tokens (b, n), lengths (b,), gold words (b, n)."""
-
-    def __init__(self, corpus, seed):
-        texts = list(islice(LABELLED[corpus](seed, "train"), TRAIN))
-        words = sorted({word for text in texts for word in text.text.split()})
-        self.ids = {word: i for i, word in enumerate(words, FIRST)}
-        self.train = self.encoded(texts)
-        self.test = self.encoded(list(islice(LABELLED[corpus](seed, "test"), TEST)))
-
-    def encoded(self, texts):
-        tokens = [torch.tensor([self.ids.get(word, UNK) for word in text.text.split()]) for text in texts]
-        gold = [torch.tensor(text.highlighted) for text in texts]
-        return (
-            torch.tensor([int(text.label == "positive") for text in texts]),
-            pad_sequence(tokens, batch_first=True),
-            torch.tensor([len(row) for row in tokens]),
-            pad_sequence(gold, batch_first=True),
-        )
-
-    def batches(self, seed):
-        chance = np.random.default_rng(seed)
-        while True:
-            some = torch.from_numpy(chance.choice(TRAIN, SIZE, replace=False))
-            yield tuple(part[some] for part in self.train)
 
 
 @cache
 def texts(corpus, seed):
-    return Texts(corpus, seed)
+    return Texts(partial(LABELLED[corpus], seed))
 
 
-def loss(model, batch):
-    wanted, tokens, lengths, _ = batch
-    return model.loss(wanted, tokens, lengths) / len(wanted)
-
-
-def fitted(name, corpus, seed, steps=STEPS, **own):
-    data = texts(corpus, seed)
-    torch.manual_seed(seed)
-    own = {"contiguity": CONTIGUITY[corpus], **own}
-    sizes = {"vocabulary": FIRST + len(data.ids), "classes": 2, "embedding": 32, "width": 32}
-    model = CLASSIFIERS[name].make(**sizes, dropout=0.1, word_dropout=0.05, **own)
-    train(model, data.batches(seed), steps, RATE, loss=loss)
-    return model
+@cache
+def fitted(name, corpus, seed, contiguity, steps=STEPS):
+    own = {"embedding": 32, "width": 32, "dropout": 0.1, "word_dropout": 0.05, "contiguity": contiguity}
+    return fit(name, texts(corpus, seed), seed, steps, RATE, **own)
 
 
 @torch.inference_mode()
@@ -93,65 +51,117 @@ def quality(model, data):
     }
 
 
+def words(name, corpus, seed):
+    return quality(fitted(name, corpus, seed, CONTIGUITY[corpus]), texts(corpus, seed))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("corpus", CONTIGUITY)
 @pytest.mark.parametrize("name", KINDS)
 def test_c79_the_words_that_decide_are_found(name, corpus):
-    found = over_seeds(lambda seed: quality(fitted(name, corpus, seed), texts(corpus, seed)))
+    found = over_seeds(partial(words, name, corpus))
     report(f"C79 {name} {corpus}", found)
     assert np.median(found["F1"]) >= 0.8
     assert 0.8 <= np.median(found["rate/target"]) <= 1.2
     assert np.median(found["accuracy"]) >= 0.9
 
 
+def noise(model, batch, draws=200):
+    """Variance of the selector's gradient over the squared length of its mean; z is all that is drawn."""
+    model.train()
+    model.words.eval()
+    model.dropout.eval()
+    own = [*model.relevance.parameters(), *model.surroundings.parameters()]
+    level, gradients = model.level.clone(), []
+    for _ in range(draws):
+        model.level.copy_(level)
+        gradients.append(torch.cat([g.flatten() for g in torch.autograd.grad(loss(model, batch), own)]))
+    gradients = torch.stack(gradients[5:])  # the baseline has settled
+    return (gradients.var(0).sum() / gradients.mean(0).square().sum()).item()
+
+
+def noises(seed):
+    """Of the same weights, texts and scores, by REINFORCE and by HardKuma."""
+    data, found = texts("sentiment", seed), {}
+    model = fitted("rationalizer_hardkuma", "sentiment", seed, 0.0, steps=150)  # has begun to select
+    batch = next(data.batches(seed + 1000))
+    for name in ("rationalizer_reinforce", "rationalizer_hardkuma"):
+        other = CLASSIFIERS[name].kind(model.config)
+        other.load_state_dict(model.state_dict(), strict=False)
+        found[name] = noise(other, batch)
+    return {"ratio": found["rationalizer_reinforce"] / found["rationalizer_hardkuma"], **found}
+
+
 @pytest.mark.slow
 def test_c79_reinforce_is_noisier_than_hardkuma():
-    """Same weights, texts, scores; variance of the selector's gradient over its mean's squared length."""
-
-    def measure(seed):
-        data = texts("sentiment", seed)
-        model = fitted("rationalizer_hardkuma", "sentiment", seed, steps=150)  # has begun to select
-        batch = next(data.batches(seed + 1000))
-        found = {}
-        for name in ("rationalizer_reinforce", "rationalizer_hardkuma"):
-            other = CLASSIFIERS[name].kind(model.config)
-            other.load_state_dict(model.state_dict(), strict=False)
-            other.train()
-            other.words.eval()
-            other.dropout.eval()  # z is all that is drawn
-            found[name] = noise(other, batch)
-        return {"ratio": found["rationalizer_reinforce"] / found["rationalizer_hardkuma"], **found}
-
-    def noise(model, batch, draws=200):
-        own = [*model.relevance.parameters(), *model.surroundings.parameters()]
-        level, gradients = model.level.clone(), []
-        for _ in range(draws):
-            model.level.copy_(level)
-            gradients.append(torch.cat([g.flatten() for g in torch.autograd.grad(loss(model, batch), own)]))
-        gradients = torch.stack(gradients[5:])  # the baseline has settled
-        return (gradients.var(0).sum() / gradients.mean(0).square().sum()).item()
-
-    found = over_seeds(measure)
+    found = over_seeds(noises)
     report("C79 noise", found)
     assert np.median(found["ratio"]) >= 3
+
+
+def spans(seed):
+    corpus = "hotels-service"
+    found = [
+        quality(fitted("rationalizer_hardkuma", corpus, seed, price), texts(corpus, seed)) for price in PRICES
+    ]
+    return {name: [one[name] for one in found] for name in ("changes", "F1", "rate/target")}
 
 
 @pytest.mark.slow
 def test_c80_contiguity_makes_spans():
     """Gold are two neighbours. Fewer changes with every step of λ₂, and the best F1 is not at λ₂ = 0."""
-    prices = (0.0, 0.1, 0.3)
-
-    def measure(seed):
-        found = [
-            quality(
-                fitted("rationalizer_hardkuma", "hotels-service", seed, contiguity=price),
-                texts("hotels-service", seed),
-            )
-            for price in prices
-        ]
-        return {name: [one[name] for one in found] for name in ("changes", "F1", "rate/target")}
-
-    found = over_seeds(measure)
-    report(f"C80 {prices}", found)
+    found = over_seeds(spans)
+    report(f"C80 {PRICES}", found)
     assert (np.diff(found["changes"].mean(0)) < 0).all()
     assert found["F1"].mean(0).argmax() > 0
+
+
+def overlap(a, b):
+    """Words of both by words of either, over all texts."""
+    return ((a & b).sum() / (a | b).sum()).item()
+
+
+def masks(seed):
+    masks, golds, right = [], [], []
+    for corpus in ("hotels-location", "hotels-cleanliness", "hotels-service"):
+        data, model = texts(corpus, seed), fitted("rationalizer_hardkuma", corpus, seed, 0.1)
+        masks.append(model.selected(data.test.tokens, data.test.lengths))
+        golds.append(data.test.gold)
+        right.append(quality(model, data)["accuracy"])
+    return {
+        "accuracy": right,
+        "mask and its phrase": [overlap(mask, gold) for mask, gold in zip(masks, golds, strict=True)],
+        "two masks": [overlap(a, b) for a, b in combinations(masks, 2)],
+        "mask and another phrase": [overlap(masks[i], golds[j]) for i, j in permutations(range(3), 2)],
+    }
+
+
+@pytest.mark.slow
+def test_c95_three_tasks_three_masks():
+    """Of the words of mask or phrase at least .6 are in both; of those of two masks at most .2."""
+    found = over_seeds(masks)
+    report("C95", found)
+    assert all(held(one, 0.9) for one in found["accuracy"].T)
+    assert all(held(one, 0.6) for one in found["mask and its phrase"].T)
+    assert all(held(-one, -0.2) for one in found["two masks"].T)
+    assert all(held(-one, -0.2) for one in found["mask and another phrase"].T)  # control
+
+
+def test_15_the_expected_loss_is_an_upper_bound_of_the_loss():
+    """−E log p(y | z) ≥ −log E p(y | z), over all z of five words; equal if z does not matter."""
+    torch.manual_seed(0)
+    own = {"embedding": 8, "width": 8, "dropout": 0.0, "word_dropout": 0.0}
+    model = CLASSIFIERS["rationalizer_reinforce"].make(vocabulary=11, classes=2, **own).double()
+    torch.nn.init.normal_(model.words.E.weight)
+    model.level.fill_(0.0)
+    embedded, lengths = model.embed(torch.tensor([[4, 7, 9, 5, 10]])), torch.tensor([5])
+    chance = model.selection(embedded, lengths).chance  # (1, 5)
+    z = torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * 5).double()  # (32, 5)
+    likely = torch.where(z > 0, chance, 1 - chance).prod(-1)
+    assert likely.sum().item() == pytest.approx(1)
+    for equal in (False, True):
+        if equal:  # no answer depends on what is seen
+            torch.nn.init.zeros_(model.read.weight)
+        p = model.from_selected(embedded.expand(32, -1, -1), lengths.expand(32), z).softmax(-1)[:, 0]
+        gap = -(likely * p.log()).sum() + (likely * p).sum().log()
+        assert gap.item() == pytest.approx(0, abs=1e-12) if equal else gap > 1e-4
