@@ -110,8 +110,9 @@ def test_two_runs_are_compared(trained, data, tmp_path):
 
 def test_wrong_input_is_one_line(trained, data, tmp_path):
     mlp = trained / "attentive_mlp"
-    assert "--data" in complaint(mlp)
+    assert "--data" in complaint(mlp, "--overwrite")
     assert "--self-test" in complaint()
+    assert "classifier" in complaint(mlp, "--source", data, "--overwrite")
     assert "must end in .html" in complaint(mlp, "--data", data, "--html", tmp_path / "report.txt")
     assert "nowhere" in complaint(tmp_path / "nowhere", "--data", data)
     odd = tmp_path / "odd.tsv"

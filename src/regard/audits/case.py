@@ -68,6 +68,7 @@ class Case:
     differentiable: bool = False  # whether `again` is, in the weights
     train: Any = None  # for tests that train: `regard.audits.training`
     classes: Sequence[str] | None = None  # their names
+    aligned: Any = None  # of a translator, (system, pairs, gold links)
 
     def __len__(self) -> int:
         return len(self.texts)

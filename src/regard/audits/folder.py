@@ -8,16 +8,13 @@ import json
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from regard.audits.audit import examine, sampled
+from regard.audits.case import Case
 from regard.audits.finding import Finding
-from regard.audits.of_run import of_texts
 from regard.audits.plan import Plan, plan
 from regard.audits.report import Report, finding_of
 from regard.core.files import write_text
-from regard.data.labelled import Labelled
-from regard.runs.classifier import Classifier
 from regard.runs.folder import MODEL
 
 FOLDER = "audit"
@@ -30,22 +27,21 @@ def reports_in(run: Path) -> list[Path]:
 
 def audit_run(
     run: Path,
-    system: Classifier,
-    items: Sequence[Labelled],
+    case: Case,
+    what: str,
     *,
-    train: Any = None,
     quick: bool = False,
     seed: int = 0,
     tell: Callable[[Plan], None] | None = None,
     listen: Callable[[str, Finding], None] | None = None,
 ) -> Report:
-    """Audit the run in a folder; findings of an audit that was stopped are used again."""
-    case = sampled(of_texts(system, items, train=train), quick, seed)
+    """Audit the run in a folder on `what`; findings of an audit that was stopped are used again."""
+    case = sampled(case, quick, seed)
     planned = plan(case, quick=quick)
     if tell is not None:
         tell(planned)
     kept = run / FOLDER / f".{'quick' if quick else 'full'}.json"
-    mark = fingerprint(run, items, [test.name for test in planned.tests], seed)
+    mark = fingerprint(run, what, [test.name for test in planned.tests], seed)
     found = known(kept, mark)
 
     def keep(name: str, finding: Finding) -> None:
@@ -79,8 +75,8 @@ def known(path: Path, mark: str) -> dict[str, Finding]:
         return {}
 
 
-def fingerprint(run: Path, items: Sequence[Labelled], tests: Sequence[str], seed: int) -> str:
+def fingerprint(run: Path, what: str, tests: Sequence[str], seed: int) -> str:
     """What an audit is of: weights, texts, tests, seed."""
     mark = sha256((run / MODEL).read_bytes())
-    mark.update(repr((list(items), sorted(tests), seed)).encode())
+    mark.update(repr((what, sorted(tests), seed)).encode())
     return mark.hexdigest()

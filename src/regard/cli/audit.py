@@ -1,6 +1,7 @@
 """regard audit: may the attention of a run be shown as the reason of what it says?"""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,14 +14,20 @@ from regard.cli.train import chosen
 from regard.core.errors import RunError, SettingsError, WeightsError
 
 if TYPE_CHECKING:
+    from regard.audits import Case
     from regard.audits.plan import Plan
     from regard.audits.report import Report
 
-Runs = Annotated[list[Path] | None, Argument(metavar="[DIR]...", help="Folders of trained classifiers.")]
+Runs = Annotated[list[Path] | None, Argument(metavar="[DIR]...", help="Folders of trained runs.")]
 Data = Annotated[Path | None, Option(metavar="FILE", help="Labelled texts to audit on: .tsv or .jsonl.")]
 Train = Annotated[
     Path | None, Option(metavar="FILE", help="Texts to train on, for tests that train again. Minutes.")
 ]
+Source = Annotated[
+    Path | None, Option(help="Of a translator: sentences (.gz too), or pairs in one .tsv or .jsonl.")
+]
+Target = Annotated[Path | None, Option(help="Their translations; without them, the run's own.")]
+Gold = Annotated[Path | None, Option(help="Links between words of source and target: alignment error too.")]
 Quick = Annotated[bool, Option("--quick", help="At most 500 texts, and nothing is trained.")]
 Html = Annotated[Path | None, Option(metavar="FILE", help="The report, for people.")]
 Json = Annotated[Path | None, Option("--json", metavar="FILE", help="The report, for programs.")]
@@ -30,11 +37,29 @@ SelfTest = Annotated[bool, Option("--self-test", help="Audit models whose truth 
 Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 
 
+@dataclass(frozen=True)
+class Wish:
+    """What was typed, besides the run."""
+
+    data: Path | None
+    train: Path | None
+    source: Path | None
+    target: Path | None
+    gold: Path | None
+    quick: bool
+    overwrite: bool
+    seed: int
+    device: str
+
+
 @app.command()
 def audit(
     runs: Runs = None,
     data: Data = None,
     train: Train = None,
+    source: Source = None,
+    target: Target = None,
+    gold_alignments: Gold = None,
     quick: Quick = False,
     html: Html = None,
     json_: Json = None,
@@ -56,18 +81,21 @@ def audit(
     - `regard audit runs/sst --data test.tsv --train train.tsv --html report.html --json report.json`
 
     - `regard audit runs/softmax runs/entmax15 --data test.tsv --html compared.html`
+
+    - `regard audit runs/demo --source test.en --target test.de --quick --html report.html`
     """
     if self_test:
         return test_itself()
-    if not runs or data is None:
-        complain("a run and --data, labelled texts, are needed (or --self-test).")
+    if not runs:
+        complain("a run is needed, or --self-test.")
     for file, ending in ((html, ".html"), (json_, ".json")):
         if file is not None and file.suffix != ending:
             complain(f"{file} must end in {ending}.")
         if file is not None and file.exists() and not overwrite:
             complain(f"{file} is there already, and a report is not overwritten: give --overwrite.")
+    wish = Wish(data, train, source, target, gold_alignments, quick, overwrite, seed, chosen(device))
     try:
-        reports = [audited(run, data, train, quick, overwrite, seed, chosen(device)) for run in runs]
+        reports = [audited(run, wish) for run in runs]
         write(reports, html, json_)
     except (RunError, SettingsError, WeightsError, ImportError, ValueError) as error:
         complain(error)
@@ -79,25 +107,15 @@ def audit(
     show(reports)
 
 
-def audited(
-    run: Path, data: Path, train: Path | None, quick: bool, overwrite: bool, seed: int, device: str
-) -> "Report":
+def audited(run: Path, wish: Wish) -> "Report":
     """The report of one run, with a bar while it is made."""
     from regard.audits.folder import FOLDER, audit_run
-    from regard.data.labelled import labelled
-    from regard.runs.fit_classifier import is_classifier, load_classifier
 
-    if run.is_dir() and not is_classifier(run):
-        raise RunError(
-            f"{run} holds no classifier: audits are for these. regard train classification makes one."
-        )
-    system = load_classifier(run, device)
-    kind = "quick" if quick else "full"
-    there = run / FOLDER / f"{kind}.json"
-    if there.exists() and not overwrite:
+    there = run / FOLDER / f"{'quick' if wish.quick else 'full'}.json"
+    if there.exists() and not wish.overwrite:
         raise RunError(f"{there} is there already, and a report is not overwritten: give --overwrite.")
-    items = [system.classes.check(item, f"{data}, text {i}") for i, item in enumerate(labelled(data), 1)]
-    again = None if train is None else trainable(run, system, train)
+    case, what = case_of(run, wish)
+    names: dict[str, str] = {}  # of the test that comes after each
     with Progress(
         TextColumn("{task.description:28}"), BarColumn(), TimeElapsedColumn(), console=aside(), transient=True
     ) as progress:
@@ -106,22 +124,69 @@ def audited(
         def tell(planned: "Plan") -> None:
             for line in plan_lines(planned, run):
                 progress.console.print(line, soft_wrap=True, markup=False)
-            names = [test.name for test in planned.tests]
-            progress.update(task, total=len(names), description=names[0].replace("_", " "))
-            progress_of.update({a: b for a, b in zip(names, [*names[1:], "report"], strict=True)})
-
-        progress_of: dict[str, str] = {}
+            tests = [test.name.replace("_", " ") for test in planned.tests]
+            names.update(zip((test.name for test in planned.tests), [*tests[1:], "report"], strict=True))
+            progress.update(task, total=len(tests), description=tests[0])
 
         def listen(name: str, _: Any) -> None:
-            progress.update(task, advance=1, description=progress_of[name].replace("_", " "))
+            progress.update(task, advance=1, description=names[name])
 
-        return audit_run(run, system, items, train=again, quick=quick, seed=seed, tell=tell, listen=listen)
+        return audit_run(run, case, what, quick=wish.quick, seed=wish.seed, tell=tell, listen=listen)
+
+
+def case_of(run: Path, wish: Wish) -> "tuple[Case, str]":
+    """What is audited, and the texts it is about as one string."""
+    from regard.alignment import load
+    from regard.audits.of_run import of_texts
+    from regard.data.labelled import labelled
+    from regard.runs import Translator
+    from regard.runs.fit_classifier import is_classifier, load_classifier
+
+    if is_classifier(run):
+        if wish.data is None:
+            raise RunError(f"{run} holds a classifier: --data, labelled texts to audit on, is needed.")
+        system = load_classifier(run, wish.device)
+        texts = [
+            system.classes.check(text, f"{wish.data}, text {i}")
+            for i, text in enumerate(labelled(wish.data), 1)
+        ]
+        again = None if wish.train is None else trainable(run, system, wish.train)
+        return of_texts(system, texts, train=again), repr(texts)
+    other = load(run, wish.device)
+    if not isinstance(other, Translator):
+        raise RunError(f"{run} holds an aligner: audits are for classifiers and translators.")
+    if wish.source is None:
+        raise RunError(f"{run} holds a translator: --source, sentences to audit on, is needed.")
+    return of_translator(other, wish)
+
+
+def of_translator(system: Any, wish: Wish) -> "tuple[Case, str]":
+    """The case of a translator: pairs from files, or its own translations."""
+    from regard.alignment.formats import read
+    from regard.audits.of_pairs import of_pairs
+    from regard.data.text import DataError, lines, pairs
+
+    assert wish.source is not None
+    found: list[tuple[str, str | None]]
+    if wish.target is None and not {".tsv", ".jsonl"} & set(wish.source.suffixes):
+        found = [(line, None) for line in lines(wish.source)]
+    else:
+        found = list(pairs(wish.source, wish.target))
+    links = None
+    if wish.gold is not None:
+        if any(target is None for _, target in found):
+            raise RunError("--gold-alignments need --target: gold links are between given sentences.")
+        sizes = [(len(one.split()), len((other or "").split())) for one, other in found]
+        links = read(wish.gold, sizes, gold=True)
+        if len(links) > len(found):
+            raise DataError(f"{wish.gold} has {len(links):,} sentences, and there are {len(found):,}.")
+    return of_pairs(system, found, gold=links, seed=wish.seed), repr((found, links))
 
 
 def plan_lines(planned: "Plan", run: Path) -> list[str]:
     """What will be done, in how long, and what not."""
     total = planned.total
-    took = f"{total:.0f} seconds" if total < 90 else f"{total / 60:.0f} minutes"
+    took = f"{max(total, 1):.0f} seconds" if total < 90 else f"{total / 60:.0f} minutes"
     lines = [f"{run}: {len(planned.tests)} tests, about {took}"]
     by_reason: dict[str, list[str]] = {}
     for name, why in planned.left_out.items():
@@ -154,31 +219,28 @@ def show(reports: "list[Report]") -> None:
     from regard.audits.table import AUDITS, in_order
     from regard.audits.verdict import score
 
-    screen = console()
+    screen, single = console(), len(reports) == 1
     for report in reports:
         screen.print(report.answer, markup=False)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for heading in ("condition", "test"):
         table.add_column(heading)
-    for report in reports:
-        single = len(reports) == 1
-        name = report.name.removeprefix("the attention of ")
-        table.add_column("value" if single else name, justify="right")
-        if single:
-            table.add_column("yardstick", justify="right")
-            table.add_column("score", justify="right")
+    for heading in ["value", "yardstick", "score"] if single else [_short(report) for report in reports]:
+        table.add_column(heading, justify="right")
     for name in in_order(AUDITS):
         found = [report.tests.get(name) for report in reports]
         if not any(one is not None and one.value is not None for one in found):
             continue
-        cells = []
-        for one in found:
-            cells.append(_figure(None if one is None else one.value))
-            if len(reports) == 1 and one is not None:
-                graded = score(name, one) if AUDITS[name].condition else None
-                cells += [_figure(one.yardstick), "" if graded is None else f"{graded:.2f}"]
+        cells = [_figure(None if one is None else one.value) for one in found]
+        if single and found[0] is not None:
+            graded = score(name, found[0]) if AUDITS[name].condition else None
+            cells += [_figure(found[0].yardstick), "" if graded is None else f"{graded:.2f}"]
         table.add_row(AUDITS[name].condition or "", name.replace("_", " "), *cells)
     screen.print(table)
+
+
+def _short(report: "Report") -> str:
+    return report.name.removeprefix("the attention of ")
 
 
 def _figure(value: float | None) -> str:
@@ -198,5 +260,4 @@ def test_itself() -> None:
             progress.update(task, completed=done, total=total, description=kind)
 
         found = self_test(listen=listen)
-    screen = console()
-    screen.print(str(found), markup=False, soft_wrap=True)
+    console().print(str(found), markup=False, soft_wrap=True)
