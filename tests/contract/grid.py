@@ -1,5 +1,7 @@
 """What the contract is tested on: scores, maps, masks, dtypes."""
 
+from itertools import product
+
 import pytest
 import torch
 
@@ -25,8 +27,13 @@ MASKS = {
     "each": lambda: torch.tensor([[1, 1, 0, 0, 1], [1, 0, 0, 0, 0]]).bool()[:, None],  # (b, 1, n): keys alone
 }
 every_mask = pytest.mark.parametrize("mask", MASKS)
-every_dtype = pytest.mark.parametrize(
-    "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str
+every_mask_and_dtype = (
+    pytest.mark.parametrize(  # a mask does not know the dtype: two of them will do for most
+        ("mask", "dtype"),
+        [(mask, torch.float64) for mask in MASKS]
+        + list(product(("joined", "given"), (torch.float32, torch.bfloat16, torch.float16))),
+        ids=str,
+    )
 )
 
 

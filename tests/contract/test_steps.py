@@ -12,9 +12,8 @@ from contract.grid import (
     M,
     N,
     allowed,
-    every_dtype,
     every_map,
-    every_mask,
+    every_mask_and_dtype,
     every_score,
     inputs,
     made,
@@ -23,8 +22,7 @@ from regard import MAPS, attend
 from regard.masks import Causal
 
 
-@every_dtype
-@every_mask
+@every_mask_and_dtype
 @every_map
 @every_score
 def test_three_steps_under_the_mask(score, map, mask, dtype):

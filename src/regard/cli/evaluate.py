@@ -66,6 +66,8 @@ def evaluate(
     try:
         if is_classifier(run):
             return evaluate_classification(run, data, as_json, chosen(device))
+        if not run.is_dir():
+            raise RunError(f"there is no folder {run}.")
         if source is None:
             raise RunError(f"{run} holds no classifier: --source, the sentences to evaluate on, is needed.")
         wanted = list(pairs(source, target))
