@@ -20,7 +20,7 @@ def test_first_and_second_gradients(score, map, mask):
     def f(q, k, v):
         return attend(q, k, v, score=score, map=map, mask=mask).context
 
-    # every entry for each map with one score and for each score with one map; elsewhere, along random directions
+    # every entry for each map with one score and each score with one map; elsewhere, along random directions
     along = map != "softmax" and name != "scaled_dot"
     assert torch.autograd.gradcheck(f, (q, k, v), fast_mode=along)
     assert torch.autograd.gradgradcheck(f, (q, k, v), atol=1e-4, fast_mode=along)

@@ -89,6 +89,7 @@ def test_a_text_of_ten_thousand_tokens_is_answered_with_a_sentence(client):
         (b'{"run": "heads", "text": "a", "layer": 2}', "layer of heads must be from 0 to 1; got 2"),
         (b'{"run": "heads", "text": "a", "head": 1e99}', "head"),
         (b'{"run": "heads", "text": "a", "how": "delete"}', "how: Input should be"),
+        (b'{"run": "heads", "text": "a", "method": "flow"}', "method and second are for classifiers"),
         (b"\xff\xfe", "not JSON"),
         (b'{"run": "heads", "text": ' + b"[" * 100_000, "parsing the body"),
     ],
@@ -115,7 +116,8 @@ def test_openapi_describes_all_that_the_page_uses(client):
     described = found["paths"]["/api/look"]["post"]
     assert set(described["responses"]) >= {"200", "413", "422", "503", "504"}
     schemas = found["components"]["schemas"]
-    assert set(schemas["Question"]["properties"]) == {"run", "text", "words", "how", "layer", "head"}
+    asked = {"run", "text", "second", "words", "how", "layer", "head", "method"}
+    assert set(schemas["Question"]["properties"]) == asked
     script = client.get("/assets/page.js").body.decode()
     assert {path for path in found["paths"] if path in script} == set(found["paths"])
     for path in ("/docs", "/redoc"):  # FastAPI's own ask another host for their scripts

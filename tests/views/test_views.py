@@ -7,6 +7,7 @@ import matplotlib
 import pytest
 import torch
 from every import EVERY, SOURCE, TARGET, M, N, weights
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -25,7 +26,7 @@ from regard.views import (
     steps,
     words,
 )
-from regard.views.picture import check_file
+from regard.views.picture import BELOW, COLOUR, check_file
 
 WEIGHTS = torch.tensor([[0.5, 0.5, 0.0], [0.0, 1e-9, 1.0]])
 every_view = pytest.mark.parametrize("name", EVERY)
@@ -262,3 +263,24 @@ def _strings(data):
     elif isinstance(data, dict | list):
         for value in data.values() if isinstance(data, dict) else data:
             yield from _strings(value)
+
+
+def test_words_with_scores_below_0_have_the_other_ramp_and_other_bars():
+    def bars_of(scores):
+        axes = words(torch.tensor(scores), ["a", "b", "c"]).drawn().axes[0]
+        found = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+        return [to_hex(patch.get_facecolor()) for patch in found[1::2]], [
+            patch.get_facecolor() for patch in found[::2]
+        ]
+
+    thin, wide = bars_of([0.5, -0.5, 0.0])
+    assert thin == [COLOUR, BELOW] and wide[0] != wide[1]  # what is exactly 0 has neither
+    assert bars_of([0.5, 0.25, 0.0])[0] == [COLOUR, COLOUR]
+    assert bars_of([0.5, -0.25, 0.0])[1][0] == pytest.approx(bars_of([0.5, 0.25, 0.0])[1][0], abs=0.01)
+
+
+def test_bars_say_what_they_are_of():
+    assert bars({"a": torch.ones(2)}).data()["unit"] == "weight"
+    view = bars({"a": torch.ones(2)}, unit="$kbit$")
+    assert view.data()["unit"] == "$kbit$"
+    assert view.drawn()._supylabel.get_text() == "$kbit$"

@@ -1,7 +1,9 @@
 """Permutation: how much does the answer move if the same weights go to other words?
 
     value = median over texts of the median over shuffles of TVD(ŷ with shuffled weights, ŷ)
-    yardstick = median TVD of what is said of two texts, drawn at random
+    yardstick = mean TVD of what is said of two texts, drawn at random
+
+A yardstick that were a median, too, would be 0 or 1 for a model that is sure: two texts agree, or they do not.
 
 Jain & Wallace (2019), "Attention is not Explanation", arXiv:1902.10186, §4.2.1.
 """
@@ -33,10 +35,10 @@ def permutation(case: Case, *, shuffles: int = 100, seed: int = 0) -> Finding:
     other = torch.randperm(len(case), generator=generator)
     return Finding(
         float(medians.median()),
-        float(tvd(case.said, case.said[other]).median()),
+        float(tvd(case.said, case.said[other]).mean()),
         bootstrap(medians, lambda drawn: drawn.median(-1).values, seed=seed),
         len(case),
-        f"median change (TVD) of the answer over {shuffles} shuffles; yardstick: between two texts",
+        f"median change (TVD) of the answer over {shuffles} shuffles; yardstick: mean between two texts",
         details={"mean": float(medians.mean()), "most": [float(q) for q in _most(case, medians)]},
     )
 

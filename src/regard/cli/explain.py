@@ -137,5 +137,5 @@ def drawn(found: "list[Explanation]", label: str | None) -> Any:
     scores = scores / scores.abs().amax(-1, keepdim=True).clamp(min=1e-300)
     first = found[0]
     said = f"{first.label} ({first.probability:.3f})" + (f", explained: {label}" if label is not None else "")
-    caption = "Each row has a scale of its own, its largest score being 1; below 0, brown, speaks against."
+    caption = "Each row has a scale of its own, its largest score being 1; below 0, orange, speaks against."
     return words(scores, first.words, [one.method for one in found], title=said, caption=caption)

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.progress import Progress
-from rich.table import Table
-from rich.text import Text as Line
 from typer import Argument, Option
 
 from regard.cli.app import app, aside, complain, console
+from regard.cli.heads_table import pruned_table, table
 from regard.cli.train import chosen
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
 
@@ -27,6 +26,9 @@ Prune = Annotated[
     Option(help="Prune heads, at this price each, and say what is left; may be given several times."),
 ]
 Steps = Annotated[int, Option(min=1, help="Steps of training while pruning.")]
+Out = Annotated[
+    Path | None, Option(metavar="FILE", help="Draw the table, too: heads.html, or .png, .svg, .pdf.")
+]
 AsJson = Annotated[bool, Option("--json", help="One JSON object per head, or per price with --prune.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 
@@ -38,6 +40,7 @@ def heads(
     conllu: Conllu = None,
     prune: Prune = None,
     steps: Steps = 500,
+    out: Out = None,
     as_json: AsJson = False,
     device: Device = "auto",
 ) -> None:
@@ -52,22 +55,43 @@ def heads(
 
     - `regard heads runs/en-de --conllu en_ewt-ud-dev.conllu`
 
+    - `regard heads runs/en-de --conllu en_ewt-ud-dev.conllu --out heads.html`
+
     - `regard heads runs/en-de --prune 0.01 --prune 0.03`
     """
+    from regard.cli.heads_view import gates_view, roles_view
+    from regard.views.picture import check_file
+
     try:
+        if out is not None:
+            check_file(out)
         if not prune and (source is None) == (conllu is None):
             complain("either --source or --conllu is needed, sentences to look at; or --prune.")
         if prune and (source or conllu):
             complain("--prune goes without --source and --conllu: it takes the data of the run.")
         if prune:
-            _prune(run, prune, steps, as_json, chosen(device))
+            pruned = _prune(run, prune, steps, as_json, chosen(device))
+            view = gates_view(pruned) if out else None
         else:
-            _roles(run, source, conllu, as_json, chosen(device))
+            found = _roles(run, source, conllu, as_json, chosen(device))
+            view = roles_view(found) if out else None
+        if out is not None:
+            draw(view, out, as_json)
     except (RunError, SettingsError, WeightsError, UnknownNameError, ImportError, ValueError) as error:
         complain(error)
 
 
-def _roles(run: Path, source: Path | None, conllu: Path | None, as_json: bool, device: str) -> None:
+def draw(view: Any, out: Path, as_json: bool) -> None:
+    """Write a picture, and say where."""
+    try:
+        view.save(out)
+    except OSError as error:
+        complain(f"{out} cannot be written: {error.strerror or error}.")
+    if not as_json:
+        console().print(str(out), soft_wrap=True, markup=False)
+
+
+def _roles(run: Path, source: Path | None, conllu: Path | None, as_json: bool, device: str) -> "list[Head]":
     from regard.analyses import head_roles, passages, read_conllu, tokenizer_of
     from regard.data.text import lines
 
@@ -84,7 +108,7 @@ def _roles(run: Path, source: Path | None, conllu: Path | None, as_json: bool, d
     if as_json:
         for head in found:
             print(json.dumps(as_dict(head), ensure_ascii=False))
-        return
+        return found
     screen = console(100)
     screen.print(table(found, len(cut)))
     named = [head for head in found if head.roles]
@@ -93,6 +117,7 @@ def _roles(run: Path, source: Path | None, conllu: Path | None, as_json: bool, d
         "subwords and syntax, the best fixed neighbour.",
         style="dim",
     )
+    return found
 
 
 def load_any(run: Path, device: str) -> Any:
@@ -131,36 +156,7 @@ def as_dict(head: "Head") -> dict[str, Any]:
     return {"layer": head.layer + 1, "head": head.head + 1, "roles": head.roles, "scores": scores}
 
 
-def table(found: "list[Head]", sentences: int) -> Table:
-    """Heads down, roles across: where a head is farthest above its yardstick, what it scores, and that."""
-    roles = list(dict.fromkeys(role for head in found for role in head.scores))
-    drawn = Table(
-        title=f"{sentences:,} sentences",
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-        header_style="bold",
-        padding=(0, 2, 0, 0),
-    )
-    for name in ("head", *roles):
-        drawn.add_column(name, no_wrap=True)
-    for head in found:
-        cells = [Line(f"{head.layer + 1}.{head.head + 1}", style="bold" if head.roles else "")]
-        for role in roles:
-            score = head.best(role)
-            assert score is not None
-            what = (
-                ""
-                if role in ("rare words", "subwords")
-                else f"{score.what:<{8 if role == 'syntactic' else 2}} "
-            )
-            style = "bold green" if score.plays else "dim"
-            cells.append(Line(f"{what}{score.score:.2f} / {score.yardstick:.2f}", style=style))
-        drawn.add_row(*cells)
-    return drawn
-
-
-def _prune(run: Path, prices: list[float], steps: int, as_json: bool, device: str) -> None:
+def _prune(run: Path, prices: list[float], steps: int, as_json: bool, device: str) -> "list[Pruned]":
     from regard.analyses import prune
     from regard.runs.fit import prepare
     from regard.runs.fit_classifier import is_classifier
@@ -180,23 +176,4 @@ def _prune(run: Path, prices: list[float], steps: int, as_json: bool, device: st
                               "before": one.before, "after": one.after}))  # fmt: skip
     if not as_json:
         console(100).print(pruned_table(found))
-
-
-def pruned_table(found: "list[Pruned]") -> Table:
-    """Prices down: how many heads are kept, how well the run still does, and which heads, by layer."""
-    drawn = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for name in ("price", "heads", "loss", "accuracy", "open, by layer"):
-        drawn.add_column(name, no_wrap=True)
-    before = found[0].before
-    drawn.add_row("before", str(found[0].heads), f"{before['loss']:.3f}", f"{before['accuracy']:.3f}", "")
-    for one in found:
-        layers = " ".join("".join(_gate(gate) for gate in gates) for gates in one.gates.values())
-        after = one.after
-        drawn.add_row(
-            f"{one.penalty:g}", str(one.kept), f"{after['loss']:.3f}", f"{after['accuracy']:.3f}", layers
-        )
-    return drawn
-
-
-def _gate(gate: float) -> str:
-    return "█" if gate > 0 else "·"
+    return found

@@ -2,13 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.table import Table
 from typer import Argument, Option
 
 from regard.cli.app import app, complain, console
-from regard.cli.heads import load_any, progress
+from regard.cli.heads import draw, load_any, progress
 from regard.cli.train import chosen
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
 
@@ -22,6 +22,9 @@ Task = Annotated[str, Option(help="upos, xpos (parts of speech) or deprel (relat
 Code = Annotated[str, Option(help="online or variational.")]
 Hidden = Annotated[int, Option(min=0, help="Width of the probe's hidden layer; 0 is a linear probe.")]
 Seed = Annotated[int, Option(help="Of the order, the control task and the probe.")]
+Out = Annotated[
+    Path | None, Option(metavar="FILE", help="Draw the codelengths, too: probe.html, or .png, .svg, .pdf.")
+]
 AsJson = Annotated[bool, Option("--json", help="One JSON object per layer.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 
@@ -34,6 +37,7 @@ def probe(
     code: Code = "online",
     hidden: Hidden = 128,
     seed: Seed = 0,
+    out: Out = None,
     as_json: AsJson = False,
     device: Device = "auto",
 ) -> None:
@@ -47,8 +51,11 @@ def probe(
     """
     from regard.analyses import probe as probed
     from regard.analyses import read_conllu, words_of
+    from regard.views.picture import check_file
 
     try:
+        if out is not None:
+            check_file(out)
         words = words_of(load_any(run, chosen(device)), list(read_conllu(conllu)), task)
         layers = len(words.states)
         with progress("probing", layers) as listen:
@@ -67,6 +74,8 @@ def probe(
         screen.print(f"{task} of {n:,} words, {len(words.names)} labels; {code} code, in kbit")
         screen.print(f"uniform {uniform / 1000:.1f}, by frequency {counted / 1000:.1f}")
         screen.print(table(found))
+    if out is not None:
+        draw(drawn(found, task, code, words), out, as_json)
 
 
 def as_dict(one: "Probed", task: str, code: str, words: "Words") -> dict[str, object]:
@@ -97,3 +106,22 @@ def table(found: "list[Probed]") -> Table:
             cells += [f"{length.bits / 1000:.1f}", f"{length.compression:.2f}", f"{length.accuracy:.3f}"]
         drawn.add_row(*cells, f"{one.selectivity:.3f}")
     return drawn
+
+
+def drawn(found: "list[Probed]", task: str, code: str, words: "Words") -> Any:
+    """Codelengths by layer, of the task and of its control."""
+    import torch
+
+    from regard.views import bars
+
+    lengths = {
+        task: torch.tensor([one.real.bits / 1000 for one in found]),
+        "control task": torch.tensor([one.control.bits / 1000 for one in found]),
+    }
+    caption = (
+        f"Bits for the labels of {len(words.labels):,} words, given the states of a layer; layer 0 is what "
+        f"the first one reads. Without any knowledge {found[0].real.uniform / 1000:.1f} kbit, by frequency "
+        f"{words.by_frequency / 1000:.1f}. What is saved on the control task is memorised."
+    )
+    layers = [str(one.layer) for one in found]
+    return bars(lengths, layers, unit="kbit", title=f"{task} by layer, {code} code", caption=caption)

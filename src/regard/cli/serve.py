@@ -37,6 +37,8 @@ def serve(
     - `regard serve runs/demo`
 
     - `regard serve runs/en-de runs/en-de-entmax15 --port 8080`
+
+    - `regard serve runs/sst`: of a classifier, its words by weight or by any explanation
     """
     try:
         from regard.serve.server import serve as start

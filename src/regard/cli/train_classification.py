@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from regard.cli.app import console
+from regard.cli.app import complain, console
 from regard.cli.train import (
     Board,
     Config,
@@ -43,6 +43,17 @@ Model = Annotated[
 Vectors = Annotated[
     Path | None, Option(metavar="FILE", help="Vectors of words to begin with: word2vec's or GloVe's text.")
 ]
+Tie = Annotated[float | None, Option(metavar="λ", help="Remedy: states stay near their words' vectors.")]
+MLM = Annotated[float | None, Option(metavar="η", help="Remedy: masked words are guessed from the states.")]
+Diversity = Annotated[float | None, Option(metavar="λ", help="Remedy: states must not all be alike.")]
+Orthogonal = Annotated[
+    bool, Option("--orthogonal", help="Remedy, attentive_bilstm: states orthogonal to those before.")
+]
+Deceive = Annotated[
+    Path | None,
+    Option(metavar="FILE", help="Against them: words, one per line, the model must not be seen to look at."),
+]
+DeceiveWeight = Annotated[float | None, Option(metavar="λ", help="How much that counts; 1 unless given.")]
 
 
 @train.command()
@@ -56,6 +67,12 @@ def classification(
     map: Map = None,
     learn_alpha: LearnAlpha = False,
     vectors: Vectors = None,
+    tie: Tie = None,
+    mlm: MLM = None,
+    diversity: Diversity = None,
+    orthogonal: Orthogonal = False,
+    deceive: Deceive = None,
+    deceive_weight: DeceiveWeight = None,
     steps: Steps = None,
     seed: Seed = None,
     config: Config = None,
@@ -73,14 +90,43 @@ def classification(
     - `regard train classification --data train.tsv.gz --valid dev.tsv --map entmax15 --out runs/sst`
 
     - `regard train classification --config examples/sst2.toml --map entmax --learn-alpha --out runs/sst`
+
+    - `regard train classification --corpus sentiment --tie 1 --mlm 0.5 --out runs/tied`
     """
     groups: dict[str, dict[str, Any]] = {
         "data": {"train": data, "valid": valid, "corpus": corpus, "vectors": vectors},
         "model": {"name": model, "score": score, "map": map, "learn_alpha": learn_alpha or None},
         "training": {"steps": steps},
     }
+    if orthogonal:
+        groups["model"]["orthogonal"] = True
+    remedy = {
+        "tie": tie,
+        "mlm": mlm,
+        "diversity": diversity,
+        "deceive": None if deceive is None else words_of(deceive),
+        "deceive_weight": deceive_weight,
+    }
+    if any(value is not None for value in remedy.values()):
+        groups["remedy"] = remedy
     values = merged(config, groups, {"seed": seed}, set)
     run(values, out, resume, chosen(device), tensorboard)
+
+
+def words_of(path: Path) -> list[str]:
+    """The words in a file, one per line."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        complain(f"--deceive {path}: {error.strerror}.")
+    except UnicodeDecodeError:
+        complain(f"--deceive {path}: it is not UTF-8 text.")
+    words = [line.strip() for line in lines if line.strip()]
+    if not words or any(len(word.split()) > 1 for word in words):
+        several = next((word for word in words if len(word.split()) > 1), None)
+        why = "there is no word in it" if several is None else f"one word per line is needed; got {several!r}"
+        complain(f"--deceive {path}: {why}.")
+    return words
 
 
 def run(values: dict[str, Any], out: Path, resume: bool, device: str, board: bool) -> None:

@@ -1,20 +1,30 @@
-"""regard view: where a run looks while it answers one sentence, in a file."""
+"""regard view: where a run looks while it translates or classifies one text, in a file."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from regard.cli.app import app, complain, console
 from regard.cli.train import chosen
-from regard.core.errors import RunError, SettingsError, WeightsError
+from regard.cli.view_classifier import WHOLE, classified
+from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
+
+if TYPE_CHECKING:
+    from regard.serve import Run
 
 KINDS = ["heat_map", "lines", "words", "steps", "heads", "layers"]
-WHOLE = ("heads", "layers")  # these show all layers at once
-Run = Annotated[Path, Argument(metavar="DIR", help="The folder of a trained run.")]
+Folder = Annotated[Path, Argument(metavar="DIR", help="The folder of a trained run.")]
 Text = Annotated[str, Option(metavar="SENTENCE", help="What the run reads.")]
 Out = Annotated[Path, Option(metavar="FILE", help="map.html, or .png, .svg, .pdf.")]
-Kind = Annotated[str, Option(help=f"{', '.join(KINDS)}.")]
+Kind = Annotated[
+    str | None, Option(help=f"{', '.join(KINDS)}; without it heat_map, or of a classifier words.")
+]
+Method = Annotated[
+    str | None,
+    Option(help="Of a classifier: colour words by attention (if it is not given), rollout, gradient, …"),
+]
+Second = Annotated[str | None, Option(metavar="TEXT", help="The second text, for a classifier of pairs.")]
 Layer = Annotated[int | None, Option(min=1, help="From 1; the last one if it is not given.")]
 Head = Annotated[int | None, Option(min=1, help="From 1; the mean of the heads if it is not given.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
@@ -22,51 +32,64 @@ Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 
 @app.command()
 def view(
-    run: Run,
+    run: Folder,
     text: Text,
     out: Out,
-    kind: Kind = "heat_map",
+    kind: Kind = None,
     layer: Layer = None,
     head: Head = None,
+    method: Method = None,
+    second: Second = None,
     device: Device = "auto",
 ) -> None:
-    """Draw where the run in DIR looks while it translates a sentence, and print the translation.
+    """Draw where the run in DIR looks while it answers a text, and print the answer.
+
+    The answer of a translator is the translation; that of a classifier is the class and its probability, and
+    the picture shows the words of the text, coloured by weight or by another explanation.
 
     Examples:
 
     - `regard view runs/demo --text "the film begins at half past eight" --out map.html`
 
     - `regard view runs/demo --text "on 3 May" --kind lines --layer 2 --head 1 --out lines.svg`
+
+    - `regard view runs/sst --text "a gripping , witty film" --method leave_one_out --out words.html`
     """
-    from regard.serve import look, open_runs
+    from regard.serve import ClassifierRun, open_runs
     from regard.views.picture import check_file
     from regard.views.text import shown
 
-    if kind not in KINDS:
+    if kind is not None and kind not in KINDS:
         complain(f'no kind "{kind}". Known: {", ".join(KINDS)}.')
     if kind in WHOLE and (layer is not None or head is not None):
         complain(f"--kind {kind} shows all layers: --layer and --head are for the others.")
     try:
         check_file(out)
         (found,) = open_runs([run], chosen(device)).values()
-        looked = look(found, text)
-        file = drawn(looked, kind, layer, head).save(out)
-    except (RunError, SettingsError, WeightsError, ImportError, ValueError) as error:
+        if isinstance(found, ClassifierRun):
+            said, picture = classified(found, text, second, method, kind or "words", layer, head)
+        elif method is not None or second is not None:
+            complain(f"{found.name} is a translator: --method and --second are for classifiers.")
+        else:
+            said, picture = translated(found, text, kind or "heat_map", layer, head)
+        file = picture.save(out)
+    except (RunError, SettingsError, WeightsError, UnknownNameError, ImportError, ValueError) as error:
         complain(error)
     except OSError as error:
         complain(f"{out} cannot be written: {error.strerror or error}.")
     screen = console()
-    screen.print(shown(looked.answer), soft_wrap=True, markup=False)
+    screen.print(shown(said), soft_wrap=True, markup=False)
     screen.print(str(file), soft_wrap=True, markup=False)
 
 
-def drawn(looked: Any, kind: str, layer: int | None, head: int | None) -> Any:
-    """The view of an answer; layer and head from 1."""
+def translated(run: "Run", text: str, kind: str, layer: int | None, head: int | None) -> tuple[str, Any]:
+    """The translation of a text, and the view of it; layer and head from 1."""
     from regard import views
+    from regard.serve import look
+    from regard.serve.asked import CannotAsk
     from regard.serve.caption import caption
-    from regard.serve.looked import CannotAsk
 
-    run, make = looked.run, getattr(views, kind)
+    looked, make = look(run, text), getattr(views, kind)
     if not looked.weights:
         missing = "has no attention" if not run.cross else "looked at nothing: there are no words"
         raise CannotAsk(f"{run.name} {missing}.")
@@ -83,4 +106,5 @@ def drawn(looked: Any, kind: str, layer: int | None, head: int | None) -> Any:
     else:
         weights = looked.map_of(at, which)
         says = caption(run, at, which)
-    return make(weights, looked.source, looked.answer_words, title=looked.answer, caption=says)
+    picture = make(weights, looked.source, looked.answer_words, title=looked.answer, caption=says)
+    return looked.answer, picture

@@ -1,5 +1,6 @@
 """The settings of a run that trains a classifier."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -51,6 +52,30 @@ class ClassifierTraining(Training):
 
 
 @dataclass(frozen=True)
+class Remedies:
+    """What is added to the loss, each by its strength; 0 is off (`regard.models.classifiers.remedies`)."""
+
+    tie: float = 0.0  # states to their words' vectors
+    mlm: float = 0.0  # masked words are guessed from the states
+    diversity: float = 0.0  # states must not all point the same way
+    deceive: tuple[str, ...] = ()  # words that the model must not be seen to look at
+    deceive_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("tie", "mlm", "diversity", "deceive_weight"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise SettingsError(f"remedy.{name} must be at least 0; got {getattr(self, name)}.")
+
+    @property
+    def strengths(self) -> dict[str, float]:
+        """Those that are wanted, by name."""
+        every = {"tie": self.tie, "mlm": self.mlm, "diversity": self.diversity}
+        if self.deceive:
+            every["deceive"] = self.deceive_weight
+        return {name: strength for name, strength in every.items() if strength}
+
+
+@dataclass(frozen=True)
 class ClassifierSettings:
     """All that is needed to repeat a run."""
 
@@ -59,3 +84,4 @@ class ClassifierSettings:
     seed: int = 1
     model: dict[str, Any] = field(default_factory=lambda: {"name": "attentive_bilstm"})
     training: ClassifierTraining = field(default_factory=ClassifierTraining)
+    remedy: Remedies | None = None

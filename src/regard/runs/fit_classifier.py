@@ -18,7 +18,7 @@ from regard.runs.classifier import Classifier
 from regard.runs.classifier_page import page
 from regard.runs.classifier_settings import ClassifierSettings
 from regard.runs.folder import CONFIG, MODEL, README, claim, read_config, write_settings
-from regard.runs.resolve_classifier import begin_with_vectors, build, resolved_classifier
+from regard.runs.resolve_classifier import begin_with_vectors, build, forbidden, resolved_classifier
 from regard.runs.texts import Texts
 from regard.tasks.classes import ClassQuality, class_quality
 from regard.tasks.classification import Classification
@@ -136,6 +136,8 @@ def make_parts(settings: ClassifierSettings, folder: Path, texts: Texts, say: Sa
             warnings.simplefilter("ignore")
             tokenizer = Tokenizer.train(lines, data.tokens, data.vocabulary)
         say(f"a vocabulary of {len(tokenizer):,} {data.tokens} tokens")
+        if settings.remedy is not None and (words := settings.remedy.deceive):
+            say(f"{len(set(forbidden(words, tokenizer))):,} of {len(words):,} forbidden words are in it")
         if data.vectors is not None:
             begin_with_vectors(
                 build(settings, len(tokenizer), Classes.load(folder / CLASSES)), data.vectors, tokenizer, say

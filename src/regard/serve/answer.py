@@ -1,9 +1,10 @@
-"""An answer as plain types: what the page shows and the API gives."""
+"""A translator's answer as plain types: what the page shows and the API gives."""
 
 from typing import Any
 
+from regard.serve.asked import CannotAsk, How
 from regard.serve.caption import caption, change
-from regard.serve.looked import CannotAsk, How, Looked
+from regard.serve.looked import Looked
 from regard.serve.run import Run
 from regard.views import heat_map
 from regard.views.text import shown
@@ -34,7 +35,7 @@ def answer(looked: Looked, how: How, layer: int | None = None, head: int | None 
         "answer": shown(looked.answer),
         "answer_words": [shown(word) for word in looked.answer_words],
         "log_prob": looked.log_prob,
-        "change": shown(change(run, how, [looked.words[i] for i in looked.gone])),
+        "change": shown(change(run.name, run.cross, how, [looked.words[i] for i in looked.gone])),
         "map": _drawn(looked, every if whole else [chosen_one]) if looked.weights else None,
         "whole": whole,
     }

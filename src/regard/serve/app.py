@@ -11,14 +11,18 @@ from fastapi.responses import HTMLResponse, Response
 from starlette.exceptions import HTTPException
 
 from regard.serve.answer import answer
+from regard.serve.asked import CannotAsk, How
 from regard.serve.bounds import Bounds
+from regard.serve.classifier_run import ClassifierRun
 from regard.serve.deadline import Late
 from regard.serve.desk import Desk, Full
 from regard.serve.guard import problem
-from regard.serve.looked import CannotAsk, How, look
+from regard.serve.judged import judge
+from regard.serve.looked import look
 from regard.serve.messages import Answer, Problem, Question, RunFacts, Scene, mended
 from regard.serve.page import saved, served
 from regard.serve.run import Run
+from regard.serve.verdict import verdict
 
 WRONG: dict[int | str, dict[str, Any]] = {
     code: {"model": Problem, "description": says}
@@ -35,7 +39,7 @@ WRONG: dict[int | str, dict[str, Any]] = {
 }
 
 
-def make_app(runs: Mapping[str, Run], bounds: Bounds = Bounds()) -> FastAPI:  # noqa: B008  (frozen)
+def make_app(runs: Mapping[str, Run | ClassifierRun], bounds: Bounds = Bounds()) -> FastAPI:  # noqa: B008  (frozen)
     """The application for these runs; `Guard` belongs around it."""
     desk = Desk(bounds.room, bounds.seconds)
 
@@ -63,7 +67,10 @@ def make_app(runs: Mapping[str, Run], bounds: Bounds = Bounds()) -> FastAPI:  # 
 
     @app.post("/api/look", response_model=Answer, responses=WRONG)
     async def ask(question: Question) -> Response:
-        """Ask one run about one text: as it is, not looking at some words, or without them."""
+        """Ask one run about one text: as it is, not looking at some words, or without them.
+
+        A translator answers with its translation, a classifier with the probabilities of its classes.
+        """
         return Response(
             await desk.ask(lambda: _json(_answered(runs, bounds, question))), media_type="application/json"
         )
@@ -81,27 +88,35 @@ def make_app(runs: Mapping[str, Run], bounds: Bounds = Bounds()) -> FastAPI:  # 
     return app
 
 
-def _answered(runs: Mapping[str, Run], bounds: Bounds, asked: Question) -> dict[str, Any]:
+def _answered(runs: Mapping[str, Run | ClassifierRun], bounds: Bounds, asked: Question) -> dict[str, Any]:
     if asked.run not in runs:
         raise CannotAsk(f"no run {asked.run[:100]!r} here. Known: {', '.join(runs)}.")
-    looked = look(runs[asked.run], asked.text, asked.words, asked.how, longest=bounds.longest)
+    run = runs[asked.run]
+    if isinstance(run, ClassifierRun):
+        if asked.layer is not None:
+            raise CannotAsk(f"{run.name} is a classifier: layer is for translators, method for classifiers.")
+        judged = judge(run, asked.text, asked.words, asked.how, second=asked.second, longest=bounds.longest)
+        return verdict(judged, asked.method or "attention", asked.head)
+    if asked.method is not None or asked.second is not None:
+        raise CannotAsk(f"{run.name} is a translator: method and second are for classifiers.")
+    looked = look(run, asked.text, asked.words, asked.how, longest=bounds.longest)
     return answer(looked, asked.how, asked.layer, asked.head)
 
 
-def _whole(runs: Mapping[str, Run], bounds: Bounds, scene: Scene) -> dict[str, Any]:
+def _whole(runs: Mapping[str, Run | ClassifierRun], bounds: Bounds, scene: Scene) -> dict[str, Any]:
     """All that a page in this state shows: for each of its panels one answer, or three."""
     if len(scene.panels) > bounds.panels:
         raise CannotAsk(f"at most {bounds.panels} runs stand beside each other; got {len(scene.panels)}.")
     answers = []
     for panel in scene.panels:
         ways: list[How] = ["as_it_is", "do_not_look", "take_away"] if scene.words else ["as_it_is"]
-        if panel.run in runs and not runs[panel.run].cross:
+        run = runs.get(panel.run)
+        if isinstance(run, Run) and not run.cross:
             ways = [how for how in ways if how != "do_not_look"]
+        second = scene.second if isinstance(run, ClassifierRun) and run.pairs else None
         for how in ways:
             words = [] if how == "as_it_is" else scene.words
-            asked = Question(
-                run=panel.run, text=scene.text, words=words, how=how, layer=panel.layer, head=panel.head
-            )
+            asked = Question(**panel.model_dump(), text=scene.text, second=second, words=words, how=how)
             answers.append(_answered(runs, bounds, asked))
     return {
         "scene": scene.model_dump(),
@@ -148,7 +163,7 @@ def _explain(app: FastAPI) -> None:
 
     @app.exception_handler(Late)
     async def late(_: Request, error: Late) -> Response:
-        return problem(504, "this took too long; a shorter text may not.")
+        return problem(504, "this took too long; a shorter text may not, nor a simpler method.")
 
     @app.exception_handler(HTTPException)
     async def other(_: Request, error: HTTPException) -> Response:

@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
-from regard.serve.looked import How
+from regard.explanations import METHODS
+from regard.serve.asked import How
+from regard.serve.classifier_run import ClassifierRun
+from regard.serve.judged import Judged
 from regard.serve.run import Run
 
 
@@ -18,14 +21,41 @@ def caption(run: Run, layer: int, head: int | None) -> str:
     )
 
 
-def change(run: Run, how: How, words: Sequence[str]) -> str:
-    """What was done to the sentence."""
+def words_caption(judged: Judged, method: str, look: int | None) -> str:
+    """What the colours of the words of a text are; `look` is a query or head from 0, None their mean."""
+    run, said = judged.run, f"{judged.label} ({judged.probabilities[judged.label]:.3f})"
+    if method == "attention":
+        which = ", then ".join(run.system.model.looks)
+        if run.looks > 1:
+            which += f", mean of {run.looks} looks" if look is None else f", look {look + 1} of {run.looks}"
+        of = " A word's weight is that in its sentence times that of the sentence." if _in_two(run) else ""
+        return (
+            f"Where {run.name} looked before it said {said}: {which}, score {run.score}, map {run.map}. "
+            f"Weights on the pieces of a word are added up; a weight of exactly 0 is not drawn.{of}"
+        )
+    signs = " A score below 0, orange, speaks against it." if METHODS[method].signed else ""
+    what = {
+        "weights": "made of the weights of all layers",
+        "values": "made of the weights and of what they are on",
+        "gradients": "by how the answer would change with the words",
+        "outputs": "by what the answer is without each word",
+    }[METHODS[method].needs]
+    return f"What {method} says of the words, after {run.name} said {said}: {what}.{signs}"
+
+
+def _in_two(run: ClassifierRun) -> bool:
+    """Whether it looks over the words of each sentence, then over sentences."""
+    return len(run.system.model.looks) > 1
+
+
+def change(name: str, paths: Sequence[str], how: How, words: Sequence[str]) -> str:
+    """What was done to the text, in the attentions of these paths if it was not looked at."""
     if how == "as_it_is" or not words:
         return ""
     listed = ", ".join(f"“{word}”" for word in words)
     if how == "take_away":
-        return f"{listed} left the sentence; {run.name} never read it."
+        return f"{listed} left the sentence; {name} never read it."
     return (
-        f"In {', '.join(run.cross)} the weight on {listed} is 0 and the rest is renormalised. Other states "
+        f"In {', '.join(paths)} the weight on {listed} is 0 and the rest is renormalised. Other states "
         "of the model may still carry it."
     )

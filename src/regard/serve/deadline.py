@@ -40,3 +40,9 @@ def until(moment: float) -> Iterator[None]:
         yield
     finally:
         _until.reset(token)
+
+
+def afford(seconds: float) -> None:
+    """Raise `Late` at once if work that looks at no clock would end after the deadline."""
+    if monotonic() + seconds > _until.get():
+        raise Late

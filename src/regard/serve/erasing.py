@@ -20,4 +20,4 @@ def erase(weights: Tensor, keys: Sequence[int]) -> Tensor:
     kept[list(keys)] = False
     rest = torch.where(kept, weights, 0)
     left = rest.sum(-1, keepdim=True)
-    return torch.where(left > 0, rest * (weights.sum(-1, keepdim=True) / left), 0)
+    return rest * (weights.sum(-1, keepdim=True) / torch.where(left > 0, left, 1))  # no 0/0, nor its gradient

@@ -1,15 +1,12 @@
-"""What a run says to a sentence and where it looks, and how both change without some of the words.
+"""What a translator says to a sentence and where it looks, and how both change without some of the words.
 
-as_it_is      the sentence
-do_not_look   the words are erased from the source–target attentions, at every step of decoding
-take_away     the words leave the sentence: leave-one-out
+Words that are not to be looked at are erased from the source–target attentions, at every step of decoding.
 """
 
 from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -18,15 +15,9 @@ from regard.core.tokens import BOS, EOS
 from regard.looking import intervene, record
 from regard.runs import Translation
 from regard.runs.words import by_word, word_of
+from regard.serve.asked import CannotAsk, How, asked
 from regard.serve.erasing import erase
 from regard.serve.run import Run
-from regard.serve.words import pieces_of, without, words_of
-
-How = Literal["as_it_is", "do_not_look", "take_away"]
-
-
-class CannotAsk(ValueError):
-    """A question that has no answer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,30 +52,21 @@ def look(
     longest: int | None = None,
 ) -> Looked:
     """Let a run answer a text without these words (numbers from 0), or as it is; `longest` is in tokens."""
-    every = words_of(text)
-    for word in words:
-        if not 0 <= word < len(every):
-            raise CannotAsk(f"words must be from 0 to {len(every) - 1}, the words of the text; got {word}.")
+    question = asked(run.system.source_tokenizer, text, words, how, longest)
     if how == "do_not_look" and not run.cross:
         raise CannotAsk(f"{run.name} has no attention to the source: there is nothing to look away from.")
-    gone = set() if how == "as_it_is" else set(words)
-    left = gone if how == "take_away" else set()
-    read = without(text, left)
-    places = [i for i in range(len(every)) if i not in left]
-    if not places:
-        return Looked(run, every, sorted(gone), [], "", [], 0.0, [])
-    pieces = pieces_of(run.system.source_tokenizer, read)
-    if longest is not None and len(pieces) > longest:
-        raise CannotAsk(f"the text has {len(pieces):,} tokens; at most {longest:,} are read here.")
-    erased = [i for i, word in enumerate(pieces) if word in gone] if how == "do_not_look" else []
+    if not question.places:
+        return Looked(run, question.words, question.gone, [], "", [], 0.0, [])
     try:
-        with _erasing(run, erased):
-            said = run.system.translate([read])[0]
+        with _erasing(run, question.erased):
+            said = run.system.translate([question.read])[0]
             target, rows = _target(said)
-            weights = _weights(run, said, pieces, rows) if target and run.cross else []
+            weights = _weights(run, said, question.pieces, rows) if target and run.cross else []
     except ValueError as error:  # learned positions, for one, end somewhere
         raise CannotAsk(f"{run.name} cannot read this: {error}") from error
-    return Looked(run, every, sorted(gone), places, said.text, target, said.log_prob, weights)
+    return Looked(
+        run, question.words, question.gone, question.places, said.text, target, said.log_prob, weights
+    )
 
 
 def _erasing(run: Run, pieces: list[int]) -> AbstractContextManager[None]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.views import assets
 
-SCRIPTS = ["address", "parts", "panel", "page"]  # one after the other
+SCRIPTS = ["address", "parts", "chances", "panel", "page"]  # one after the other
 HEAD, DATA = "<!-- head -->", "<!-- data -->"
 LIVE = """<link rel="icon" href="/assets/icon.svg">
 <link rel="stylesheet" href="/assets/draw.css">

@@ -1,21 +1,17 @@
-"""A run that is looked at: its name, its system, and what there is to look at."""
+"""A translator that is looked at: its name, its system, and what there is to look at."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from regard.core.errors import RunError
-from regard.runs import Settings, Translator, load
-from regard.runs.folder import read_settings
+from regard.runs import Settings, Translator
 from regard.runs.sentences import Sentences
-from regard.serve.deadline import watch
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A trained system by name."""
+    """A trained translator by name."""
 
     name: str
     system: Translator
@@ -39,8 +35,7 @@ class Run:
     @property
     def map(self) -> str:
         """The map of its attentions."""
-        map = str(self.settings.model.get("map", ""))
-        return f"{map} with learned α" if self.settings.model.get("learn_alpha") else map
+        return map_of(self.settings.model)
 
     @cached_property
     def example(self) -> str:
@@ -52,6 +47,7 @@ class Run:
         """What it is, in plain types."""
         return {
             "name": self.name,
+            "kind": "translator",
             "model": self.settings.model["name"],
             "parameters": sum(p.numel() for p in self.system.model.parameters()),
             "score": self.score if self.cross else "",
@@ -63,14 +59,7 @@ class Run:
         }
 
 
-def open_runs(folders: Sequence[Path], device: str = "cpu") -> dict[str, Run]:
-    """The runs in these folders by name: that of the folder, or where two are alike their whole path."""
-    if len({folder.resolve() for folder in folders}) < len(folders):
-        raise RunError("a run can be given once; got the same folder twice.")
-    last = [folder.resolve().name for folder in folders]
-    found = {}
-    for folder, name in zip(folders, last, strict=True):
-        name = str(folder) if last.count(name) > 1 else name
-        found[name] = Run(name, load(folder, device), read_settings(folder))
-        watch(found[name].system.model)
-    return found
+def map_of(model: Mapping[str, Any]) -> str:
+    """The map that the settings of a model name."""
+    map = str(model.get("map", ""))
+    return f"{map} with learned α" if model.get("learn_alpha") else map

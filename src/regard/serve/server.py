@@ -15,6 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from regard.core.errors import SettingsError
 from regard.serve.app import make_app
 from regard.serve.bounds import Bounds
+from regard.serve.classifier_run import ClassifierRun
 from regard.serve.guard import Guard
 from regard.serve.run import Run
 
@@ -77,7 +78,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    runs: Mapping[str, Run],
+    runs: Mapping[str, Run | ClassifierRun],
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
@@ -94,7 +95,7 @@ def serve(
 
 
 def make_server(
-    runs: Mapping[str, Run], bounds: Bounds, names: set[str] | None, token: str | None = None
+    runs: Mapping[str, Run | ClassifierRun], bounds: Bounds, names: set[str] | None, token: str | None = None
 ) -> uvicorn.Server:
     """The server without its socket."""
     config = uvicorn.Config(

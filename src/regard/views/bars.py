@@ -1,4 +1,4 @@
-"""Bars: one vector of scores through several maps."""
+"""Bars: one vector of scores through several maps, or anything else that a few names have several of."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,10 +24,11 @@ class Bars(View):
     kind: ClassVar[str] = "bars"
     weights: Mapping[str, list[float]]
     labels: tuple[str, ...]
+    unit: str = "weight"
 
     def content(self) -> dict[str, Any]:
         named = [{"name": shown(name), "weights": w} for name, w in self.weights.items()]
-        return {"labels": list(self.labels), "rows": named}
+        return {"labels": list(self.labels), "rows": named, "unit": shown(self.unit)}
 
     def drawn(self) -> "Figure":
         n = len(self.labels)
@@ -45,16 +46,21 @@ class Bars(View):
             panel.spines[["top", "right"]].set_visible(False)
         for panel in picture.axes[len(self.weights) :]:
             panel.set_visible(False)
-        picture.supylabel("weight", fontsize=8)
+        picture.supylabel(self.unit, fontsize=8, parse_math=False)
         return picture
 
 
 def bars(
-    weights: Mapping[str, Tensor], labels: Sequence[str] | None = None, *, title: str = "", caption: str = ""
+    weights: Mapping[str, Tensor],
+    labels: Sequence[str] | None = None,
+    *,
+    unit: str = "weight",
+    title: str = "",
+    caption: str = "",
 ) -> Bars:
     """See weights (n,) by the name of their map, a panel each; labels (n) stand under the bars.
 
-    A weight of exactly 0 has no bar, however small the others are.
+    A weight of exactly 0 has no bar, however small the others are. `unit` says what else it is that is shown.
     """
     if not weights:
         raise ValueError("weights must hold at least one map; got none.")
@@ -65,6 +71,7 @@ def bars(
     return Bars(
         weights={name: rows(w.detach().cpu()[None].numpy())[0] for name, w in weights.items()},
         labels=shown_labels("labels", labels, n),
+        unit=unit,
         title=title,
         caption=caption,
     )

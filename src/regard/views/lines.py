@@ -8,7 +8,7 @@ import numpy as np
 
 from regard.views.maps import Map, Weights, facts, maps_of, picked, same_size
 from regard.views.matrix import room
-from regard.views.picture import COLOUR, INK, figure, font
+from regard.views.picture import BELOW, COLOUR, INK, figure, font
 from regard.views.text import cropped, labels
 from regard.views.view import MapView, paper
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-AGAINST = "#a8521a"  # of weights below 0
 STRONGEST = 20_000  # lines of one picture
 
 
@@ -53,7 +52,7 @@ class Lines(MapView):
         left, right = middle - n / 2 + j, middle - m / 2 + i
         ends = np.stack([np.stack([np.zeros(len(j)), left], -1), np.stack([np.ones(len(i)), right], -1)], 1)
         signs = zip(weight[order], 0.12 + 0.88 * share, strict=True)
-        colours = [to_rgba(AGAINST if sign < 0 else COLOUR, alpha) for sign, alpha in signs]
+        colours = [to_rgba(BELOW if sign < 0 else COLOUR, alpha) for sign, alpha in signs]
         lines = LineCollection(list(ends), colors=colours, linewidths=0.4 + 2.6 * share)
         axes.add_collection(lines)
         for x, tokens, size, side in ((-0.03, self.source, n, "right"), (1.03, self.target, m, "left")):

@@ -1,11 +1,14 @@
-"""A passage on paper: words in lines, each on the colour of its weight, with a bar below as long as it."""
+"""A passage on paper: words in lines, each on the colour of its weight, with a bar below as long as it.
+
+Weights below 0 have other colours, and so have their bars.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regard.views.maps import Matrix
-from regard.views.picture import COLOUR, FAINT, INK, figure, font, measured, shades
+from regard.views.picture import BELOW, COLOUR, FAINT, INK, figure, font, measured, shades
 from regard.views.text import cropped, right_to_left
 
 if TYPE_CHECKING:
@@ -77,8 +80,7 @@ def _word(
         red, green, blue, _ = colour = ramp(share if ramp.N == 256 else (share + 1) / 2)
         ink = "w" if 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 < 0.18 else "k"
         axes.add_patch(Rectangle((left + word.x, top + 0.01), word.width, LINE - 0.07, color=colour, lw=0))
-        axes.add_patch(
-            Rectangle((left + word.x, top + LINE - 0.05), word.width * abs(share), 0.03, color=COLOUR, lw=0)
-        )
+        bar = (left + word.x, top + LINE - 0.05), word.width * abs(share), 0.03
+        axes.add_patch(Rectangle(*bar, color=COLOUR if weight > 0 else BELOW, lw=0))
     how: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 9, "color": ink, "parse_math": False}
     axes.text(left + word.x + word.width / 2, top + LINE / 2 - 0.03, word.text, **how, **font())

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from regard.views.view import View
 
 COLOUR = "#2f6690"  # of weights; what is exactly 0 has none
+BELOW = "#a8521a"  # of weights below 0
 INK, FAINT = "#1a1f24", "#59636e"
 FONTS = (  # what is installed of these is asked in turn for letters the first does not have
     "DejaVu Sans",

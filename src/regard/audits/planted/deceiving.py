@@ -4,68 +4,89 @@
 
 A BiLSTM hands what a label word says on to its neighbours, and looks there. Without context the way out is the
 norm: a label word's vector grows as its weight falls, if nothing bounds it. For that the model must know first
-which words matter (CLEAN steps without the penalty); from scratch it does not learn.
+which words matter (it is trained without the penalty first); from scratch it does not learn.
 
 Pruthi et al. (2020), "Learning to Deceive with Attention-Based Explanations", arXiv:1909.07913, §3.
 """
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.audits.planted.beside import mass
-from regard.audits.planted.handed import Halves, handed
-from regard.audits.planted.plain import RATE, STEPS_BILSTM, bilstm, learned, mlp
+from regard.audits.planted.handed import Answer, Halves, Looking, handed
+from regard.audits.planted.part import WIDTH, Scores, States, context
+from regard.audits.planted.plain import RATE, STEPS, bilstm
 from regard.audits.planted.table import Made, register
-from regard.audits.planted.texts import Texts, is_label_word
+from regard.audits.planted.texts import VOCABULARY, Texts, is_label_word
 from regard.audits.planted.training import fit
 from regard.core.tokens import UNK
 from regard.looking import record
-from regard.models.classifiers import AttentiveMLP, Classifier
 
 PRICE = 1.0  # λ
 HIDES = 0.05  # the mass on label words that is left, at most
-CLEAN = 400
+LEAKS = 5.0  # the norm of label words over that of others, at least
 
 
-def deceive(model: Classifier, texts: Texts, steps: int) -> None:
-    """Train it on, with the penalty."""
-
-    def loss(tokens: Tensor, lengths: Tensor, wanted: Tensor) -> Tensor:
-        with record(model, model.looks, grad=True) as seen:
-            logits = model(tokens, lengths)
-        shown = (model.over_words(seen).squeeze(-2) * is_label_word(tokens)).sum(-1)  # (b,)
-        return F.cross_entropy(logits, wanted) - PRICE * torch.log1p(-shown.clamp(max=1 - 1e-6)).mean()
-
-    fit(model, loss, texts, steps=steps, rate=RATE)
+def penalty(weights: Tensor, tokens: Tensor) -> Tensor:
+    """−λ log(1 − αᵀm), the mean over texts, of weights (b, n) on tokens (b, n)."""
+    shown = (weights * is_label_word(tokens)).sum(-1)  # (b,)
+    return -PRICE * torch.log1p(-shown.clamp(max=1 - 1e-6)).mean()
 
 
 @register("deceptive", faithful=False)
 def deceptive(texts: Texts) -> Made:
     """A BiLSTM trained to keep its weight away from the label words."""
     model = bilstm()
-    deceive(model, texts, STEPS_BILSTM)
+
+    def loss(tokens: Tensor, lengths: Tensor, wanted: Tensor) -> Tensor:
+        with record(model, model.looks, grad=True) as seen:
+            logits = model(tokens, lengths)
+        return F.cross_entropy(logits, wanted) + penalty(model.over_words(seen).squeeze(-2), tokens)
+
+    fit(model, loss, texts, steps=STEPS, rate=RATE)
     halves = Halves(model)
     left = mass(halves, texts)
     return Made(handed(halves), {"mass on label words": left}, left <= HIDES)
 
 
+class Unbounded(Looking):
+    """ŷ = W Σ_j α_j E[x_j] + b: a vector can be as long as it likes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.states, self.scores, self.read = States(bounded=False), Scores(), nn.Linear(WIDTH, 2)
+
+    def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        return self.scores(tokens, lengths).softmax(-1)
+
+    def prepared(self, tokens: Tensor, lengths: Tensor) -> Answer:
+        states = self.states(tokens)
+        return lambda weights: self.read(context(weights, states))
+
+
 @register("norm leak", faithful=False)
 def norm_leak(texts: Texts) -> Made:
     """No context and no bound: the label words have little weight and long vectors."""
-    model = learned(mlp(activation="none"), texts, CLEAN)
-    deceive(model, texts, CLEAN)
-    halves = Halves(model)
-    left = mass(halves, texts)
-    facts = {"mass on label words": left, "norm ratio": norm_ratio(model)}
-    return Made(handed(halves), facts, left <= HIDES)
+    model = Unbounded()
+
+    def clean(tokens: Tensor, lengths: Tensor, wanted: Tensor) -> Tensor:
+        return F.cross_entropy(model(tokens, lengths), wanted)
+
+    def loss(tokens: Tensor, lengths: Tensor, wanted: Tensor) -> Tensor:
+        return clean(tokens, lengths, wanted) + penalty(model.weights(tokens, lengths), tokens)
+
+    fit(model, clean, texts, steps=STEPS, rate=RATE)
+    fit(model, loss, texts, steps=2 * STEPS, rate=RATE)
+    left, ratio = mass(model, texts), norm_ratio(model)
+    facts = {"mass on label words": left, "norm ratio": ratio}
+    return Made(handed(model), facts, left <= HIDES and ratio >= LEAKS)
 
 
-def norm_ratio(model: Classifier) -> float:
-    """Mean norm of the states of label words, over that of the others."""
-    assert isinstance(model, AttentiveMLP)
-    tokens = torch.arange(UNK + 1, model.config.vocabulary).unsqueeze(0)
+def norm_ratio(model: Unbounded) -> float:
+    """Mean norm of the vectors of label words, over that of the others."""
+    tokens = torch.arange(UNK + 1, VOCABULARY)
     with torch.no_grad():
-        norms = model.states(model.embed(tokens), torch.tensor([tokens.shape[1]])).norm(dim=-1)
+        norms = model.states(tokens).norm(dim=-1)
     label = is_label_word(tokens)
     return float(norms[label].mean() / norms[~label].mean())

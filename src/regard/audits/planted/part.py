@@ -10,16 +10,18 @@ WIDTH = 32
 
 
 class States(nn.Module):
-    """h_j = tanh(E[x_j]): no word knows of any other."""
+    """h_j = tanh(E[x_j]), or E[x_j] if nothing shall bound it: no word knows of any other."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounded: bool = True) -> None:
         super().__init__()
+        self.bounded = bounded
         self.E = nn.Embedding(VOCABULARY, WIDTH)
         nn.init.normal_(self.E.weight, std=0.1)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Tokens (b, n) to states (b, n, WIDTH)."""
-        return torch.tanh(self.E(tokens))
+        vectors: Tensor = self.E(tokens)
+        return torch.tanh(vectors) if self.bounded else vectors
 
 
 class Scores(nn.Module):

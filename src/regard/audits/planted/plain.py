@@ -23,8 +23,7 @@ SMALL = {
     "word_dropout": 0.0,
     "width": 32,
 }
-STEPS, RATE = 250, 1e-2
-STEPS_BILSTM = 200
+STEPS, RATE = 150, 2e-2
 
 
 def mlp(**more: str) -> Classifier:
@@ -37,13 +36,13 @@ def bilstm() -> Classifier:
     return attentive_bilstm.AttentiveBiLSTM(attentive_bilstm.Config(**SMALL))  # type: ignore[arg-type]
 
 
-def learned(model: Classifier, texts: Texts, steps: int = STEPS) -> Classifier:
+def learned(model: Classifier, texts: Texts) -> Classifier:
     """The model, trained to tell the classes apart."""
 
     def loss(tokens: Tensor, lengths: Tensor, wanted: Tensor) -> Tensor:
         return F.cross_entropy(model(tokens, lengths), wanted)
 
-    fit(model, loss, texts, steps=steps, rate=RATE)
+    fit(model, loss, texts, steps=STEPS, rate=RATE)
     return model
 
 
@@ -67,4 +66,4 @@ def sparse(texts: Texts) -> Made:
 @register("bilstm", faithful=None)
 def contextual(texts: Texts) -> Made:
     """A BiLSTM with attention: every state has read the whole text."""
-    return Made(functions(learned(bilstm(), texts, STEPS_BILSTM)))
+    return Made(functions(learned(bilstm(), texts)))

@@ -52,7 +52,7 @@ class HardSelection(Looking):
 def hard_selection(texts: Texts) -> Made:
     """Four words are chosen; nothing else reaches the output."""
     model = HardSelection()
-    fit(model, lambda x, n, y: F.cross_entropy(model(x, n), y), texts, steps=400, rate=2e-2)
+    fit(model, lambda x, n, y: F.cross_entropy(model(x, n), y), texts, steps=400, rate=3e-2)
     return Made(handed(model))
 
 
@@ -64,7 +64,7 @@ def rationalized(make: Callable[[Any], Rationalizer], config: Any, texts: Texts,
             window=1, target_rate=RATE_OF_WORDS, **more,
         )
     )  # fmt: skip
-    fit(model, lambda x, n, y: model.loss(y, x, n) / len(y), texts, steps=600, rate=1e-2)
+    fit(model, lambda x, n, y: model.loss(y, x, n) / len(y), texts, steps=350, rate=1e-2)
     model.requires_grad_(False)
 
     def predict(given: Any) -> Tensor:

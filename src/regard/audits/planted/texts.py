@@ -14,7 +14,7 @@ WORDS = {word: UNK + 1 + i for i, word in enumerate([*POSITIVE, *NEGATIVE, *NEUT
 VOCABULARY = UNK + 1 + len(WORDS)
 LABEL_WORDS = UNK + 1 + len(POSITIVE) + len(NEGATIVE)  # tokens from UNK + 1 up to here are label words
 LENGTHS = (16, 20, 24)  # of texts; which one depends on the seed
-TRAIN, TEST = 3000, 200  # texts
+TRAIN, TEST = 2000, 120  # texts
 
 
 class Texts(NamedTuple):

@@ -10,7 +10,7 @@ from regard.audits.planted.texts import Texts
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]  # tokens (b, n), lengths (b,), wanted (b,) to a number
 
 
-def fit(model: nn.Module, loss: Loss, texts: Texts, *, steps: int, rate: float, batch: int = 64) -> None:
+def fit(model: nn.Module, loss: Loss, texts: Texts, *, steps: int, rate: float, batch: int = 32) -> None:
     """Go downhill on the loss of batches drawn at random; the model ends in eval mode."""
     model.train()
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]

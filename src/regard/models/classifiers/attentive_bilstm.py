@@ -3,7 +3,8 @@
     h = BiLSTM(embed(x))        z = Attention(q, h)        ŷ = Wz + b
 
 Each state has read the whole text: that of any word may hold what matters, so that much weight on a word
-need not mean that the word mattered. `attentive_mlp` is the same without that.
+need not mean that the word mattered. `attentive_mlp` is the same without that; with `orthogonal` states
+cannot be alike (`regard.models.classifiers.orthogonal`).
 
 Jain & Wallace (2019), "Attention is not Explanation", arXiv:1902.10186, §2.
 Departs from the paper: vectors of words are learned from the texts unless others are given; dropout.
@@ -17,6 +18,7 @@ from torch import Tensor
 from regard.models.classifiers.both_ways import BothWays
 from regard.models.classifiers.classifier import Common
 from regard.models.classifiers.one_query import OneQuery
+from regard.models.classifiers.orthogonal import OrthogonalBothWays
 from regard.models.classifiers.table import register
 from regard.models.classifiers.words import begin
 
@@ -28,6 +30,7 @@ class Config(Common):
     width: int = 128  # of the states; half of it in each direction
     layers: int = 1
     cell: Literal["lstm", "gru"] = "lstm"
+    orthogonal: bool = False  # each state orthogonal to the sum of those before
 
 
 @register(Config)
@@ -36,7 +39,10 @@ class AttentiveBiLSTM(OneQuery):
 
     def __init__(self, config: Config):
         super().__init__(config, config.width)
-        self.encoder = BothWays(config.embedding, config.width, config.layers, config.dropout, config.cell)
+        sizes = (config.embedding, config.width, config.layers, config.dropout)
+        if config.orthogonal and config.cell != "lstm":
+            raise ValueError(f'orthogonal is for cell="lstm"; got {config.cell!r}.')
+        self.encoder = OrthogonalBothWays(*sizes) if config.orthogonal else BothWays(*sizes, config.cell)
         begin(self)
 
     def encode(self, x: Tensor, lengths: Tensor) -> Tensor:

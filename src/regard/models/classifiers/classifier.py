@@ -11,7 +11,7 @@ what `record` and `intervene` take. `model.over_words(seen)` has these weights a
 model: k queries or heads, n words.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -107,6 +107,14 @@ class Classifier(nn.Module):
         """
         embedded, lengths, given = self.embed(texts[0]), texts[1], self.given(*texts)
         return lambda: self.from_embedded(embedded, lengths, given)
+
+    def mend(self, strengths: Mapping[str, float], forbidden: Sequence[int] = ()) -> None:
+        """Add remedies to the loss, by name and strength; not every model can take them."""
+        if any(strengths.values()):
+            raise ValueError(
+                f"{type(self).__name__} takes no remedy ({', '.join(strengths)}): they are for models with "
+                "one look over the words (attentive_bilstm, attentive_mlp, attentive_cnn …)."
+            )
 
     def parameter_count(self) -> int:
         """The number of parameters."""

@@ -6,16 +6,21 @@ The query is learned, the same for all texts. With a second text it is that text
 read is tanh(W₁z + W₂q): what was found, in the light of what was asked (Jain & Wallace 2019,
 arXiv:1902.10186, §2, for question answering and inference; there the second text has an encoder of its own
 and its last state is taken).
+
+Such a model can be given remedies (`regard.models.classifiers.remedies`), which add to its loss.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard.attention import Attention, resolve_score
+from regard.looking import record
 from regard.masks import Lengths
 from regard.models.classifiers.classifier import Classifier, Common, check_texts, cleaned
+from regard.models.classifiers.remedies import REMEDIES, Read
 from regard.models.classifiers.words import Words
 from regard.models.parts.dropout import Dropout
 from regard.models.parts.steps import make_map
@@ -38,6 +43,8 @@ class OneQuery(Classifier):
         self.dropout = Dropout(config.dropout)
         self.read = nn.Linear(width, config.classes)
         self.looks = ["attention"]
+        self.remedies = nn.ModuleDict()  # by name; see `mend`
+        self.strengths: dict[str, float] = {}  # λ of each
 
     def states(self, embedded: Tensor, lengths: Tensor) -> Tensor:
         """Embedded words (b, n, d) to what is looked at, (b, n, width)."""
@@ -80,3 +87,32 @@ class OneQuery(Classifier):
             z = torch.tanh(self.W1(z) + self.W2(given))
         logits: Tensor = self.read(self.dropout(z))
         return logits
+
+    def mend(self, strengths: Mapping[str, float], forbidden: Sequence[int] = ()) -> None:
+        """Add remedies to the loss, each with its λ; `forbidden` are tokens, for "deceive"."""
+        if self.looks != ["attention"] or type(self).loss is not OneQuery.loss:
+            super().mend(strengths, forbidden)  # refuses
+        tokens = torch.tensor(sorted(set(forbidden)), dtype=torch.long) if forbidden else None
+        for name, strength in strengths.items():
+            if not strength >= 0:  # also not NaN
+                raise ValueError(f"{name} must be at least 0; got {strength}.")
+            if strength:
+                self.remedies[name] = REMEDIES[name](self, self.read.in_features, tokens)
+                self.strengths[name] = strength
+
+    def loss(self, wanted: Tensor, *texts: Tensor, smoothing: float = 0.0) -> Tensor:
+        """The sum over texts of −log p of wanted (b,) and of what the remedies add."""
+        if not self.remedies:
+            return super().loss(wanted, *texts, smoothing=smoothing)
+        tokens, lengths = texts[0], texts[1]
+        check_texts(tokens, lengths)
+        vectors, given = self.embed(tokens), self.given(*texts)
+        states = self.states(vectors, lengths)
+        with record(self, self.looks, grad=True) as seen:
+            logits = self.from_states(states, lengths, given)
+        loss = F.cross_entropy(logits.float(), wanted, reduction="sum", label_smoothing=smoothing)
+        weights = self.over_words(seen).squeeze(-2).float()
+        read = Read(tokens, lengths, vectors, states, weights, self)
+        for name, remedy in self.remedies.items():
+            loss = loss + self.strengths[name] * remedy(read).float().sum()
+        return loss

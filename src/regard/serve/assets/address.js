@@ -6,30 +6,45 @@ const WAYS = {as_it_is: 'As it is', do_not_look: 'Do not look', take_away: 'Take
 /** The state an address describes; what it does not say has its default. */
 function readAddress(runs) {
   const said = new URLSearchParams(location.hash.slice(1));
-  const layers = said.getAll('layer'), heads = said.getAll('head');
+  const layers = said.getAll('layer'), heads = said.getAll('head'), methods = said.getAll('method');
   const panels = said.getAll('run').slice(0, MOST).flatMap((name, i) => {
     const run = runs.find(one => one.name === name);
-    return run ? [{run: name, layer: whole(layers[i], run.layers.length), head: whole(heads[i], run.heads)}] : [];
+    if (!run) return [];
+    const method = run.methods.slice(1).includes(methods[i]) ? methods[i] : null; // the first is the default
+    const judges = isClassifier(run), layer = judges ? null : whole(layers[i], run.layers.length);
+    return [{run: name, method, layer, head: judges && (method || run.heads < 2) ? null : whole(heads[i], run.heads)}];
   });
   const how = said.get('how');
   return {
     text: said.get('text') ?? runs[0].example,
+    second: said.get('second'),
     words: said.getAll('word').map(word => whole(word)).filter(word => word !== null),
     how: Object.hasOwn(WAYS, how ?? '') ? how : 'as_it_is',
-    panels: panels.length ? panels : [{run: runs[0].name, layer: null, head: null}],
+    panels: panels.length ? panels : [fresh(runs[0].name)],
   };
+}
+
+/** A panel that shows what it shows if nothing else is said. */
+function fresh(run) {
+  return {run, layer: null, head: null, method: null};
+}
+
+function isClassifier(run) {
+  return run.kind === 'classifier';
 }
 
 /** The address of a state; people count from 1, and so does it. */
 function writeAddress(state) {
   const said = new URLSearchParams();
   said.set('text', state.text);
+  if (state.second) said.set('second', state.second);
   for (const word of state.words) said.append('word', word + 1);
   if (state.how !== 'as_it_is') said.set('how', state.how);
   for (const panel of state.panels) {
     said.append('run', panel.run);
     said.append('layer', panel.layer === null ? '' : panel.layer + 1);
     said.append('head', panel.head === null ? '' : panel.head + 1);
+    if (state.panels.some(one => one.method)) said.append('method', panel.method ?? '');
   }
   return '#' + said;
 }

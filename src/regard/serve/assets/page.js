@@ -10,10 +10,12 @@ class Page {
     this.panels = [];
     this.words = [];
     this.at = name => document.getElementById(name);
-    this.at('text').addEventListener('input', () => this.typed());
-    this.at('text').addEventListener('keydown', event => {
-      if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) { event.preventDefault(); this.typed(0); }
-    });
+    for (const box of ['text', 'second']) {
+      this.at(box).addEventListener('input', () => this.typed());
+      this.at(box).addEventListener('keydown', event => {
+        if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) { event.preventDefault(); this.typed(0); }
+      });
+    }
     this.at('ask').addEventListener('submit', event => event.preventDefault());
     this.at('skip').addEventListener('click', event => { event.preventDefault(); this.at('panels').focus(); });
     this.at('add').addEventListener('click', () => this.add());
@@ -29,14 +31,18 @@ class Page {
 
   /** A saved page shows what it holds: nobody is there to ask. */
   restrict() {
-    this.at('text').readOnly = true;
+    for (const box of ['text', 'second']) this.at(box).readOnly = true;
     for (const name of ['add', 'save', 'share']) this.at(name).hidden = true;
     document.querySelectorAll('.live').forEach(element => { element.hidden = true; });
     document.querySelector('.says').textContent = 'Saved from regard serve: answers, layers and heads can be chosen, the sentence stays.';
   }
 
   render() {
-    if (this.at('text').value !== this.state.text) this.at('text').value = this.state.text;
+    for (const box of ['text', 'second']) {
+      const text = this.state[box] ?? '';
+      if (this.at(box).value !== text) this.at(box).value = text;
+    }
+    this.at('asking').hidden = !this.state.panels.some(panel => this.facts(panel.run).pairs);
     while (this.panels.length > this.state.panels.length) this.panels.pop().element.remove();
     while (this.panels.length < this.state.panels.length) {
       const panel = new Panel(this);
@@ -47,20 +53,25 @@ class Page {
     this.panels.forEach((panel, i) => panel.ask(this.state, this.state.panels[i]));
   }
 
+  facts(name) {
+    return this.runs.find(run => run.name === name);
+  }
+
   /** What can be asked of a run without some of the words. */
   ways(name) {
-    return this.runs.find(run => run.name === name).layers.length ? ['do_not_look', 'take_away'] : ['take_away'];
+    return this.facts(name).layers.length ? ['do_not_look', 'take_away'] : ['take_away'];
   }
 
   /** An answer, from the server or from memory. */
   async answer(question, signal) {
-    const {run, how, text, words, layer, head} = question;
+    const {run, how, text, second, words, layer, head, method} = question;
     if (this.saved) {
-      const fit = this.kept.filter(one => one.run === run && one.how === how);
+      const wanted = isClassifier(this.facts(run)) ? method ?? 'attention' : null;
+      const fit = this.kept.filter(one => one.run === run && one.how === how && (one.method ?? null) === wanted);
       return fit.find(one => one.map?.maps.some(map => map.layer === layer && map.head === head)) ?? fit[0];
     }
-    let key = JSON.stringify([run, how, text, words]);
-    if (!(this.known.get(key)?.whole ?? true)) key = JSON.stringify([run, how, text, words, layer, head]);
+    let key = JSON.stringify([run, how, text, second, words, method]);
+    if (!(this.known.get(key)?.whole ?? true)) key = JSON.stringify([run, how, text, second, words, method, layer, head]);
     if (!this.known.has(key)) {
       const found = await (await ask('/api/look', question, signal, said => this.tell(said))).json();
       this.known.set(key, found);
@@ -90,7 +101,9 @@ class Page {
     clearTimeout(this.timer);
     for (const panel of this.panels) panel.element.setAttribute('aria-busy', 'true');
     this.timer = setTimeout(() => {
-      Object.assign(this.state, {text: this.at('text').value, words: [], how: 'as_it_is'});
+      const text = this.at('text').value, second = this.at('second').value || null;
+      if (text !== this.state.text) Object.assign(this.state, {words: [], how: 'as_it_is'});
+      Object.assign(this.state, {text, second});
       this.changed({asks: true, replace: true});
     }, wait);
   }
@@ -127,7 +140,7 @@ class Page {
   add() {
     const shown = new Set(this.state.panels.map(panel => panel.run));
     const run = this.runs.find(one => !shown.has(one.name)) ?? this.runs[0];
-    this.state.panels.push({run: run.name, layer: null, head: null});
+    this.state.panels.push(fresh(run.name));
     this.changed({asks: true});
   }
 

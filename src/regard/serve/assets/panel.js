@@ -1,17 +1,19 @@
-// A panel: one run, what it says (as it is, and without the chosen words), and one of its maps.
+// A panel: one run, what it says (as it is, and without the chosen words), and one of its maps, or its words.
 
 class Panel {
   constructor(page) {
     this.page = page;
     this.answers = {};
-    this.run = make('select', {'aria-label': 'Run', onchange: () => this.change({run: this.run.value, layer: null, head: null})});
+    this.run = make('select', {'aria-label': 'Run', onchange: () => this.change(fresh(this.run.value))});
     this.close = make('button', {type: 'button', class: 'close', 'aria-label': 'Remove this run', onclick: () => page.remove(this)}, '×');
     this.facts = make('p', {class: 'facts'});
     this.said = make('div', {class: 'answers', role: 'radiogroup', 'aria-label': 'Answers', onkeydown: event => this.move(event)});
     this.problem = make('p', {class: 'problem', role: 'alert'});
     this.layer = make('select', {onchange: () => this.change({layer: Number(this.layer.value)})});
     this.head = make('select', {onchange: () => this.change({head: this.head.value === '' ? null : Number(this.head.value)})});
-    this.controls = make('div', {class: 'controls'}, make('label', {}, 'Layer ', this.layer), make('label', {}, 'Head ', this.head));
+    this.method = make('select', {onchange: () => this.change({method: this.method.selectedIndex ? this.method.value : null, head: null})});
+    this.controls = make('div', {class: 'controls'}, make('label', {}, 'Layer ', this.layer), make('label', {}, 'Head ', this.head),
+      make('label', {}, 'Coloured by ', this.method));
     this.map = make('div', {class: 'map'});
     this.map.addEventListener('regard:word', event => this.clicked(event.detail));
     this.small = make('div');
@@ -23,7 +25,12 @@ class Panel {
 
   change(part) {
     Object.assign(this.state, part);
-    this.page.changed({asks: part.run !== undefined || !this.chosen(), panel: this});
+    const other = part.run !== undefined;
+    this.page.changed({asks: other || part.method !== undefined || !this.chosen(), panel: other ? null : this});
+  }
+
+  get about() {
+    return this.page.facts(this.state.run);
   }
 
   /** Ask for every answer that the state needs. What was shown stays until all are there. */
@@ -32,8 +39,9 @@ class Panel {
     const {signal} = this.stop = new AbortController();
     this.state = panel;
     this.element.setAttribute('aria-busy', 'true');
-    const {text} = state, {run, layer, head} = panel;
-    const answer = (how, words) => this.page.answer({run, text, words, how, layer, head}, signal);
+    const {text} = state, {run, layer, head, method} = panel;
+    const second = this.page.facts(run).pairs ? state.second ?? '' : null;
+    const answer = (how, words) => this.page.answer({run, text, second, words, how, layer, head, method}, signal);
     try {
       const found = text.trim() ? {as_it_is: await answer('as_it_is', [])} : {};
       signal.throwIfAborted();
@@ -56,14 +64,14 @@ class Panel {
   }
 
   show(state) {
-    const runs = this.page.runs, run = runs.find(one => one.name === this.state.run);
+    const {runs} = this.page, run = this.about;
     this.element.setAttribute('aria-label', run.name);
     choose(this.run, runs.map(one => [one.name, one.name]), run.name);
     this.run.disabled = this.page.saved;
     this.close.hidden = this.page.saved || this.page.state.panels.length < 2;
     this.facts.textContent = `${run.model}, ${run.parameters.toLocaleString('en')} parameters` +
       (run.layers.length ? `, score ${run.score}, map ${run.map}` : ', without attention') +
-      (run.beam > 1 ? `, beam ${run.beam}` : '');
+      (run.beam > 1 ? `, beam ${run.beam}` : '') + (isClassifier(run) ? `, ${run.labels.length} classes` : '');
     this.how = this.answers[state.how] ? state.how : 'as_it_is';
     this.cards();
     this.draw();
@@ -72,16 +80,23 @@ class Panel {
   cards() {
     const first = this.answers.as_it_is, focused = this.said.contains(document.activeElement);
     this.said.replaceChildren(...Object.entries(WAYS).filter(([how]) => this.answers[how]).map(([how, name]) => {
-      const {answer_words: words, log_prob, change} = this.answers[how], plain = how === 'as_it_is';
-      const remark = plain ? '' : differs(first.answer_words, words) + '; ';
+      const answer = this.answers[how], {answer_words: words, change} = answer, plain = how === 'as_it_is';
       return make('div', {
         class: 'card', role: 'radio', 'data-how': how, tabindex: how === this.how ? 0 : -1,
         'aria-checked': String(how === this.how), onclick: () => this.page.choose(how),
       },
       make('h3', {}, name), spoken(words, plain ? words.map(() => false) : changed(first.answer_words, words)),
-      make('p', {class: 'facts'}, `${remark}log p ${log_prob.toFixed(2).replace('-', '−')}`), change ? make('p', {class: 'facts'}, change) : '');
+      answer.method ? chances(answer.probabilities, first.probabilities) : '',
+      make('p', {class: 'facts'}, this.remark(first, answer)), change ? make('p', {class: 'facts'}, change) : '');
     }));
     if (focused) this.said.querySelector('[aria-checked="true"]')?.focus();
+  }
+
+  /** What a card says of its answer besides the answer. */
+  remark(first, answer) {
+    if (answer.method) return answer === first ? '' : judgedAnew(first, answer);
+    const differ = answer === first ? '' : differs(first.answer_words, answer.answer_words) + '; ';
+    return `${differ}log p ${answer.log_prob.toFixed(2).replace('-', '−')}`;
   }
 
   /** Arrow keys choose among the answers, as among radio buttons. */
@@ -96,27 +111,36 @@ class Panel {
   /** The map that the state asks for, or undefined where the server must be asked for it. */
   chosen() {
     const data = this.answers[this.how]?.map;
-    const layer = this.state.layer ?? this.layers - 1;
+    const layer = isClassifier(this.about) ? null : this.state.layer ?? this.about.layers.length - 1;
     return data?.maps.find(map => map.layer === layer && map.head === this.state.head);
   }
 
-  get layers() {
-    return this.page.runs.find(run => run.name === this.state.run).layers.length;
+  /** What can be chosen: layer and head of a translator; of a classifier the explanation, and which look if there are several. */
+  choices(answer) {
+    const run = this.about, {layers, heads, methods} = run, judges = isClassifier(run);
+    this.controls.hidden = !judges && !answer?.map;
+    choose(this.layer, layers.map((path, i) => [i, `${i + 1} of ${layers.length}`]), this.state.layer ?? layers.length - 1);
+    choose(this.head, [['', heads > 1 ? 'mean of all' : '1 of 1'],
+      ...Array.from({length: heads > 1 ? heads : 0}, (_, i) => [i, `${i + 1} of ${heads}`])], this.state.head ?? '');
+    choose(this.method, methods.map(name => [name, name]), this.state.method ?? methods[0]);
+    this.layer.parentElement.hidden = judges;
+    this.head.parentElement.hidden = judges && (heads < 2 || this.state.method !== null);
+    this.head.parentElement.firstChild.textContent = judges ? 'Look ' : 'Head ';
+    this.method.parentElement.hidden = !judges;
+    this.layer.disabled = this.head.disabled = this.page.saved && !answer?.whole;
+    this.method.disabled = this.page.saved;
   }
 
   draw() {
-    const answer = this.answers[this.how], run = this.page.runs.find(one => one.name === this.state.run);
-    this.controls.hidden = !answer?.map;
-    choose(this.layer, run.layers.map((path, i) => [i, `${i + 1} of ${run.layers.length}`]), this.state.layer ?? run.layers.length - 1);
-    choose(this.head, [['', run.heads > 1 ? 'mean of all' : '1 of 1'],
-      ...Array.from({length: run.heads > 1 ? run.heads : 0}, (_, i) => [i, `${i + 1} of ${run.heads}`])], this.state.head ?? '');
-    this.every.hidden = this.heads.length < 2;
+    const answer = this.answers[this.how];
+    this.choices(answer);
+    this.every.hidden = isClassifier(this.about) || this.heads.length < 2;
     this.overview();
-    this.layer.disabled = this.head.disabled = this.page.saved && !answer?.whole;
     const map = answer?.map && (this.chosen() ?? answer.map.maps[0]);
     if (!map) {
       this.map.replaceChildren();
-      if (answer && !run.layers.length) this.map.append(make('p', {class: 'hint'}, 'This model has no attention to draw.'));
+      const why = answer?.missing || (answer && !this.about.layers.length ? 'This model has no attention to draw.' : '');
+      if (why) this.map.append(make('p', {class: 'hint'}, why));
       return;
     }
     const selected = this.page.state.words.map(word => answer.places.indexOf(word)).filter(at => at >= 0);

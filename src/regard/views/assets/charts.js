@@ -16,7 +16,7 @@ function drawBars(view) {
     return el("div", { class: "regard-chart" }, el("h3", { dir: "auto" }, row.name), picture, names);
   });
   const weights = Float32Array.from(rows.flatMap((row) => row.weights));
-  const parts = () => [{ m: rows.length, n, weights, rows: rows.map((row) => row.name), columns: labels, title: "weights" }];
+  const parts = () => [{ m: rows.length, n, weights, rows: rows.map((row) => row.name), columns: labels, title: view.data.unit || "weight" }];
   return { node: el("div", { class: "regard-charts" }, ...panels), begin: () => {}, parts };
 }
 

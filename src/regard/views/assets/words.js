@@ -8,7 +8,7 @@ function passage(view, tokens, weights, most, ramp, side, map) {
     node.title = `${isolated(token)}: ${number(w)}`;
     const fill = css(ramp, w);
     if (fill) styled(node, { "background-color": fill, color: inkOn(ramp, w) });
-    node.append(styled(el("i", { "aria-hidden": "true" }), { width: `${(100 * Math.abs(w)) / most}%` }));
+    node.append(styled(el("i", { "aria-hidden": "true", class: w < 0 ? "regard-against" : null }), { width: `${(100 * Math.abs(w)) / most}%` }));
     return node;
   });
   const text = el("p", { class: "regard-passage", dir: direction(tokens) }, ...nodes.flatMap((node) => [node, " "]));

@@ -1,0 +1,62 @@
+"""python -m regard.audits.planted: fix the thresholds and report how well they tell planted models apart.
+
+    fix       models of seeds 100–104; prints the thresholds that come out, to be put into thresholds.py
+    report    models of seeds 0–4, judged by thresholds.py, and each kind without itself in the fixing
+    table     what was reported, as Markdown
+
+Results are written to FOLDER/planted_fixing.json and FOLDER/planted.json.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from regard.audits.calibration import Result, fix, from_dict, graded, run, separation
+from regard.audits.planted.summary import summary
+from regard.audits.planted.table import KINDS
+from regard.audits.table import AUDITS
+from regard.audits.thresholds import RAMPS
+from regard.core.files import write_text
+
+FIXING, REPORTING = range(100, 105), range(5)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Do one of the three, or all."""
+    parser = argparse.ArgumentParser("python -m regard.audits.planted", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("part", choices=["fix", "report", "table", "all"])
+    parser.add_argument("--folder", type=Path, default=Path("docs/audits"))
+    given = parser.parse_args(arguments)
+    fixing, reported = given.folder / "planted_fixing.json", given.folder / "planted.json"
+    if given.part in ("fix", "all"):
+        ramps = fix(measured(FIXING, fixing))
+        for name in AUDITS:
+            print(f'    "{name}": {ramps[name]},' if name in ramps else f"    # {name}: left out")
+        print("as in thresholds.py" if ramps == RAMPS else "NOT as in thresholds.py")
+    if given.part in ("report", "all"):
+        measured(REPORTING, reported)
+    if given.part in ("report", "table", "all"):
+        print(summary(read(fixing), read(reported)))
+
+
+def measured(seeds: range, file: Path) -> list[Result]:
+    """Results of all kinds from these seeds, written to a file as they come."""
+    found: list[Result] = []
+
+    def keep(result: Result) -> None:
+        found.append(result)
+        write_text(file, json.dumps([one.as_dict() for one in found], indent=1, ensure_ascii=False) + "\n")
+        print(f"{result.kind}, seed {result.seed}: {graded(result.grade()):.2f}", flush=True)
+
+    run(KINDS, seeds, quick=True, listen=keep)
+    print(f"{len(found)} models; AUC {separation(found):.3f} with the thresholds of thresholds.py")
+    return found
+
+
+def read(file: Path) -> list[Result]:
+    """Results from a file."""
+    return [from_dict(one) for one in json.loads(file.read_text(encoding="utf-8"))]
+
+
+if __name__ == "__main__":
+    main()

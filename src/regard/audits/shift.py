@@ -1,0 +1,75 @@
+"""Shift: does an explanation change if the inputs move and the model moves with them?
+
+    x' = x + s        f'(x') = f(x' − s)        so f' says the same, and its gradient is the same
+
+    value = share of texts whose top word by |gradient · input| is another one in f'
+    yardstick = the same by the length of the gradient alone: 0
+
+It is a warning about the yardstick of `gradient_correlation`, not about attention: where the vectors of words
+begin is arbitrary, and gradient × input depends on it. s is one direction, drawn at random, as long as the
+vectors of words are on average.
+
+Kindermans et al. (2017), "The (Un)reliability of saliency methods", arXiv:1711.00867.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from regard.audits.case import Case, Texts
+from regard.audits.finding import Finding, NotApplicable
+from regard.audits.measures import bootstrap
+from regard.audits.ours import together
+from regard.audits.table import register
+from regard.explanations.gradient import slopes
+from regard.explanations.subject import subject
+from regard.models.classifiers import Classifier as Model
+
+Slopes = Callable[[Texts, Tensor], tuple[Tensor, Tensor]]  # vectors and gradients at them, (b, n, d)
+
+
+@register(None, better="lower")
+def shift(case: Case, *, seed: int = 0) -> Finding:
+    """Move the vectors of words, and the model with them."""
+    slopes_at: Slopes | None = getattr(case, "slopes", None)
+    if slopes_at is None:
+        raise NotApplicable("the vectors of words and the gradients at them were not given")
+    generator = torch.Generator().manual_seed(seed)
+    parts = []
+    for batch in case.batches:
+        texts = [case.texts[i] for i in batch.rows.tolist()]
+        vectors, slope = (x.detach().double().cpu() for x in slopes_at(texts, batch.rows))
+        parts.append((batch, vectors, slope))
+    norms = torch.cat([vectors.norm(dim=-1)[batch.there] for batch, vectors, _ in parts])
+    s = torch.randn(parts[0][1].shape[-1], generator=generator, dtype=torch.float64)
+    s = s / s.norm() * norms.mean()
+    changed = []
+    for batch, vectors, slope in parts:
+        if not bool(slope.isfinite().all()):
+            raise NotApplicable("the gradient is NaN or infinite")
+        tops = [
+            (slope * x).sum(-1).abs().masked_fill(~batch.there, -1).argmax(-1) for x in (vectors, vectors + s)
+        ]
+        changed.append((tops[0] != tops[1])[batch.lengths > 1].double())
+    found = torch.cat(changed)
+    if not len(found):
+        raise NotApplicable("no text has two tokens or more")
+    return Finding(
+        float(found.mean()),
+        0.0,
+        bootstrap(found, seed=seed),
+        len(found),
+        "share of texts whose top word by gradient × input changes if vectors and model are moved together; "
+        "yardstick: by the gradient alone",
+    )
+
+
+def slopes_of(model: Model) -> Slopes:
+    """The vectors of words in texts, and the gradients there, attention held fixed, of a model of ours."""
+
+    def at(texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor]:
+        tokens, lengths = together(texts, model)
+        return slopes(subject(model, tokens, lengths), None, True)
+
+    return at
