@@ -61,7 +61,6 @@ def test_a_quick_audit_answers_writes_and_is_not_overwritten(trained, data, tmp_
     page = html.read_text(encoding="utf-8")
     assert page == (mlp / "audit" / "quick.html").read_text(encoding="utf-8")
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
-    assert audit_folder.reports_in(mlp) == [mlp / "audit" / "quick.html"]
     assert "not overwritten" in complaint(mlp, "--data", data, "--quick", "--html", html)
     assert "not overwritten" in complaint(mlp, "--data", data, "--quick")
     again = run("audit", mlp, "--data", data, "--quick", "--overwrite", "--json", told)

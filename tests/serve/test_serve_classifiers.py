@@ -240,6 +240,7 @@ def test_a_saved_page_holds_every_answer(asking):
     ]
     assert [one.get("method") for one in data["answers"][::3]] == ["flow", "attention", None]
     assert data["scene"]["second"] == "bert"
+    assert all(set(run) == set(RunFacts.model_fields) for run in data["runs"])  # the page reads all of them
 
 
 def test_what_looks_at_no_clock_begins_only_if_it_can_end(judges, monkeypatch):

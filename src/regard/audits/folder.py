@@ -18,11 +18,7 @@ from regard.core.files import write_text
 from regard.runs.folder import MODEL
 
 FOLDER = "audit"
-
-
-def reports_in(run: Path) -> list[Path]:
-    """The reports for people that a run has, the full one first."""
-    return [path for name in ("full", "quick") if (path := run / FOLDER / f"{name}.html").exists()]
+KINDS = ("full", "quick")
 
 
 def audit_run(

@@ -38,18 +38,27 @@ def page(reports: Sequence[Report]) -> str:
         f'<script type="application/json" data-view="{name}">{embed(one)}</script>\n'
         for name, one in views.items()
     )
-    ours = (files("regard.audits.assets") / "report.css").read_text(encoding="utf-8")
+    ours = _style()
     title = escape(" and ".join(shown(report.name) for report in reports))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta http-equiv="Content-Security-Policy" '
-        f'content="{policy([script(), START], [style(), ours])}">\n'
+        f'content="{page_policy()}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>regard audit: {title}</title>\n<style>{style()}</style>\n<style>{ours}</style>\n</head>\n"
         f'<body>\n<main class="audit">{body}</main>\n{data}'
         f"<script>{script()}</script>\n<script>{START}</script>\n</body>\n</html>\n"
     )
+
+
+def page_policy() -> str:
+    """What may run on the page: its own scripts and styles."""
+    return policy([script(), START], [style(), _style()])
+
+
+def _style() -> str:
+    return (files("regard.audits.assets") / "report.css").read_text(encoding="utf-8")
 
 
 def section(report: Report, number: int, views: dict[str, dict[str, Any]]) -> str:

@@ -83,7 +83,9 @@ def show(
     out: Path,
 ) -> Path | None:
     """Print figures, examples and an alignment; return the picture's path, None without matplotlib."""
-    screen.print(f"[bold]{exact:.1%}[/] of {len(pairs):,} different sentences it has never seen are translated exactly\n")
+    screen.print(
+        f"[bold]{exact:.1%}[/] of {len(pairs):,} sentences it has never seen are translated exactly\n"
+    )
     for translation in found[:6]:
         screen.print(f"  {translation.source}\n    → {translation.text}", soft_wrap=True, markup=False)
     path, share = best_layer(system, pairs[:100], found[:100])

@@ -10,6 +10,7 @@ Abnar & Zuidema (2020), "Quantifying Attention Flow in Transformers", arXiv:2005
 a correction: §5.
 """
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -34,12 +35,16 @@ def flow(
     second: Second | None = None,
 ) -> Tensor:
     """Flow to tokens (b, n), of a model with inputs or of bare weights."""
-    return explained(stack(model, inputs, lengths, "flow", second), flowing, position)
+    layers = stack(model, inputs, lengths, "flow", second)
+    return explained(layers, partial(flowing, row=layers.row(position)), position)
 
 
-def flowing(layers: Stack) -> Tensor:
-    """F (b, m, n) of all layers."""
-    return largest_flows([layer.mixed(layers.lengths) for layer in layers.layers])
+def flowing(layers: Stack, row: Tensor | None = None) -> Tensor:
+    """F (b, m, n) of all layers, or (b, 1, n) from one row (b,) of the top."""
+    widths = [layer.mixed(layers.lengths) for layer in layers.layers]
+    if row is not None:
+        widths[-1] = widths[-1][torch.arange(len(row), device=row.device), row].unsqueeze(-2)
+    return largest_flows(widths)
 
 
 def largest_flows(widths: list[Tensor]) -> Tensor:

@@ -20,7 +20,7 @@ from regard.explanations.gradient import held
 from regard.explanations.subject import Second, Target, subject
 from regard.explanations.table import register
 
-ROWS = 1024  # texts, times steps, that are computed at once
+TOKENS = 1 << 15  # times steps, that are computed at once
 CLOSE, DOUBLINGS = 0.01, 4
 
 
@@ -62,7 +62,7 @@ def integrated_gradients(
             begins[rows],
             additional_forward_args=(rows, classes[rows]),
             n_steps=steps,
-            internal_batch_size=max(ROWS, len(rows)),
+            internal_batch_size=max(TOKENS // vectors.shape[1], len(rows)),
         )
         return found.sum(-1).detach().to(vectors.dtype)
 

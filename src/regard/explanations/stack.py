@@ -61,8 +61,12 @@ class Stack:
         the place before the words, if there is one, else the mean over the rows that can see the token.
         """
         b, m, n = between.shape
-        if position is not None or self.ahead:
-            return between[torch.arange(b, device=between.device), self._row(position, m), self.ahead :]
+        row = self.row(position)
+        if row is not None:
+            row = (
+                row if m == self.layers[-1].weights.shape[-2] else torch.zeros_like(row)
+            )  # it alone was found
+            return between[torch.arange(b, device=between.device), row, self.ahead :]
         looks = torch.ones_like(between, dtype=torch.bool)
         if self.layers[-1].residual:
             looks &= real(self.lengths, m).unsqueeze(-1)
@@ -70,11 +74,12 @@ class Stack:
             looks = looks.tril()
         return between.sum(-2) / looks.sum(-2).clamp(min=1)
 
-    def _row(self, position: int | None, m: int) -> Tensor:
-        """The row of a position in each text: (b,)."""
-        ends = self.lengths if self.layers[-1].residual else torch.full_like(self.lengths, m)
+    def row(self, position: int | None) -> Tensor | None:
+        """The row that is asked for in each text, (b,); None if it is all of them."""
+        top = self.layers[-1]
+        ends = self.lengths if top.residual else torch.full_like(self.lengths, top.weights.shape[-2])
         if position is None:
-            return torch.zeros_like(ends)
+            return torch.zeros_like(ends) if self.ahead else None
         row = torch.full_like(ends, position + self.ahead) if position >= 0 else ends + position
         if not bool(((row >= self.ahead) & (row < ends)).all()):
             least = int(ends.min()) - self.ahead

@@ -10,8 +10,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, Response
 from starlette.exceptions import HTTPException
 
+from regard.core.errors import RunError
 from regard.serve.answer import answer
 from regard.serve.asked import CannotAsk, How
+from regard.serve.audited import audit_page
 from regard.serve.bounds import Bounds
 from regard.serve.classifier_run import ClassifierRun
 from regard.serve.deadline import Late
@@ -85,6 +87,14 @@ def make_app(runs: Mapping[str, Run | ClassifierRun], bounds: Bounds = Bounds())
             headers={"Content-Disposition": 'attachment; filename="regard.html"'},
         )
 
+    @app.get("/audit/{name:path}", response_class=HTMLResponse, responses=WRONG)
+    async def audit(name: str) -> Response:
+        """The report of the audit of a run, one HTML page."""
+        if name not in runs:
+            raise CannotAsk(f"no run {name[:100]!r} here. Known: {', '.join(runs)}.")
+        body, policy = await desk.ask(lambda: audit_page(runs[name].folder))
+        return Response(body, media_type="text/html", headers={"Content-Security-Policy": policy})
+
     return app
 
 
@@ -155,6 +165,10 @@ def _explain(app: FastAPI) -> None:
 
     @app.exception_handler(CannotAsk)
     async def cannot(_: Request, error: CannotAsk) -> Response:
+        return problem(422, str(error))
+
+    @app.exception_handler(RunError)
+    async def lacking(_: Request, error: RunError) -> Response:
         return problem(422, str(error))
 
     @app.exception_handler(Full)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from regard.looking import record
 from regard.runs.classifier import Classifier
 from regard.runs.classifier_settings import ClassifierSettings
 from regard.runs.texts import Texts
+from regard.serve.audited import audit_address
 from regard.serve.run import map_of
 
 
@@ -23,6 +25,7 @@ class ClassifierRun:
     name: str
     system: Classifier
     settings: ClassifierSettings
+    folder: Path | None = None
 
     @property
     def pairs(self) -> bool:
@@ -82,6 +85,7 @@ class ClassifierRun:
             "heads": self.looks,
             "beam": 1,
             "example": self.example,
+            "audit": audit_address(self.name, self.folder),
             "labels": list(self.system.labels),
             "pairs": self.pairs,
             "methods": self.methods,

@@ -45,6 +45,7 @@ class RunFacts(Strict):
     heads: int = Field(description="of each layer; a classifier's queries or heads over the words")
     beam: int
     example: str = Field(description="a sentence to begin with; may be empty")
+    audit: str = Field("", description="where the page of its audit is; empty if it has none")
     labels: list[str] = Field([], description="of a classifier: its classes")
     pairs: bool = Field(False, description="of a classifier: whether it takes a second text")
     methods: list[str] = Field([], description="of a classifier: what its words can be coloured by")

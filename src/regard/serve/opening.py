@@ -29,5 +29,5 @@ def open_runs(folders: Sequence[Path], device: str = "cpu") -> dict[str, Run | C
 def _opened(folder: Path, name: str, device: str) -> Run | ClassifierRun:
     if folder.is_dir() and is_classifier(folder):
         settings = resolved_classifier(read_config(folder))
-        return ClassifierRun(name, load_classifier(folder, device), settings)
-    return Run(name, load(folder, device), read_settings(folder))
+        return ClassifierRun(name, load_classifier(folder, device), settings, folder)
+    return Run(name, load(folder, device), read_settings(folder), folder)

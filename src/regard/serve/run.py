@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from regard.runs import Settings, Translator
 from regard.runs.sentences import Sentences
+from regard.serve.audited import audit_address
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,6 +18,7 @@ class Run:
     name: str
     system: Translator
     settings: Settings
+    folder: Path | None = None
 
     @property
     def cross(self) -> list[str]:
@@ -56,6 +59,10 @@ class Run:
             "heads": self.heads,
             "beam": self.settings.decoding.beam,
             "example": self.example,
+            "audit": audit_address(self.name, self.folder),
+            "labels": [],
+            "pairs": False,
+            "methods": [],
         }
 
 

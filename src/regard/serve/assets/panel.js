@@ -72,6 +72,7 @@ class Panel {
     this.facts.textContent = `${run.model}, ${run.parameters.toLocaleString('en')} parameters` +
       (run.layers.length ? `, score ${run.score}, map ${run.map}` : ', without attention') +
       (run.beam > 1 ? `, beam ${run.beam}` : '') + (isClassifier(run) ? `, ${run.labels.length} classes` : '');
+    if (run.audit && !this.page.saved) this.facts.append(' · ', make('a', {href: run.audit, target: '_blank', rel: 'noopener'}, 'its audit'));
     this.how = this.answers[state.how] ? state.how : 'as_it_is';
     this.cards();
     this.draw();
