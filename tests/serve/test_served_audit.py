@@ -1,4 +1,4 @@
-"""The audit of a run on the server: linked where there is one, made anew from data, and nothing in it runs."""
+"""The audit of a run on the server: linked where there is one, made anew from data; nothing in it runs."""
 
 import json
 

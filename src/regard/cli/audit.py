@@ -138,6 +138,7 @@ def case_of(run: Path, wish: Wish) -> "tuple[Case, str]":
     """What is audited, and the texts it is about as one string."""
     from regard.alignment import load
     from regard.audits.of_run import of_texts
+    from regard.audits.trained_run import of_run
     from regard.data.labelled import labelled
     from regard.runs import Translator
     from regard.runs.fit_classifier import is_classifier, load_classifier
@@ -150,7 +151,7 @@ def case_of(run: Path, wish: Wish) -> "tuple[Case, str]":
             system.classes.check(text, f"{wish.data}, text {i}")
             for i, text in enumerate(labelled(wish.data), 1)
         ]
-        again = None if wish.train is None else trainable(run, system, wish.train)
+        again = None if wish.train is None else of_run(run, system, wish.train)
         return of_texts(system, texts, train=again), repr(texts)
     other = load(run, wish.device)
     if not isinstance(other, Translator):
@@ -192,13 +193,6 @@ def plan_lines(planned: "Plan", run: Path) -> list[str]:
     for name, why in planned.left_out.items():
         by_reason.setdefault(why, []).append(name.replace("_", " "))
     return lines + [f"left out: {', '.join(names)} ({why})" for why, names in by_reason.items()]
-
-
-def trainable(run: Path, system: Any, train: Path) -> Any:
-    """What tests that train again need."""
-    from regard.audits.training import of_run
-
-    return of_run(run, system, train)
 
 
 def write(reports: "list[Report]", html: Path | None, json_: Path | None) -> None:
@@ -249,15 +243,31 @@ def _figure(value: float | None) -> str:
 
 def test_itself() -> None:
     """Audit planted models and print how well their groups are told apart."""
-    from regard.audits.planted import self_test
+    from regard.audits.calibration import graded
+    from regard.audits.planted import KINDS, self_test
 
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in ("planted model", "truth", "grade"):
+        table.add_column(heading, justify="right" if heading == "grade" else "left")
     with Progress(
         TextColumn("{task.description:28}"), BarColumn(), TimeElapsedColumn(), console=aside(), transient=True
     ) as progress:
-        task = progress.add_task("planted models", total=None)
+        task = progress.add_task("planted models", total=len(KINDS))
 
-        def listen(kind: str, done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total, description=kind)
+        def listen(result: Any) -> None:
+            truth = {True: "faithful", False: "unfaithful", None: "to be measured"}[result.faithful]
+            table.add_row(result.kind, truth, f"{graded(result.grade()):.2f}")
+            progress.update(task, advance=1, description=result.kind)
 
         found = self_test(listen=listen)
-    console().print(str(found), markup=False, soft_wrap=True)
+    screen = console()
+    screen.print(table)
+    wrong = ", ".join(f"{result.kind} (seed {result.seed})" for result in found.misjudged) or "none"
+    screen.print(
+        f"AUC {found.auc:.3f} of faithful against unfaithful models (0.95 is asked for); on the wrong side of "
+        f"one half: {wrong}",
+        soft_wrap=True,
+        markup=False,
+    )
+    if not found.passed:
+        raise Exit(1)
