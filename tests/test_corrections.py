@@ -1,7 +1,7 @@
 """What lectures claim of scores and maps, each claim with a control that must fail; and where they err, that
 we follow the paper.
 
-C11 … C21 are numbers of the list of claims, 2 … 9 of the list of corrections.
+C11 … C21 are numbers of the list of claims, 2 … 9, 11, 13 and 14 of the list of corrections.
 """
 
 import math
@@ -15,8 +15,13 @@ from scipy.optimize import linprog, lsq_linear, minimize
 from torch import nn
 
 import regard
+from regard.audits import of_model
+from regard.audits.adversary import sought
+from regard.audits.looking_elsewhere import looking_elsewhere
+from regard.audits.measures import jsd, tvd
 from regard.heads.convert import to_torch
 from regard.maps import argmax, entmax, entmax15, fusedmax, softmax, sparsemax
+from regard.models.classifiers import CLASSIFIERS
 from regard.scores import Additive, Concat, Cosine, Dot, ScaledDot
 
 ALPHAS = [1.0, 1.25, 1.5, 2.0, 3.0]
@@ -489,3 +494,58 @@ def test_9_sorting_is_exact_for_some_alphas_only():
                 low, high = (tau, high) if total > 1 else (low, tau)
             close(p, ((alpha - 1) * theta - tau).clamp(min=0).pow(1 / (alpha - 1)), atol=1e-9)
             assert (p - entmax15_by_sorting(theta)).abs().max() > 1e-3  # control
+
+
+FIVE = torch.tensor([[4, 5, 6, 7, 8]])  # a text
+
+
+def toy(name, seed=0):
+    """A small model that knows twelve words."""
+    torch.manual_seed(seed)
+    sizes = {"vocabulary": 12, "classes": 2, "embedding": 8, "width": 8, "dropout": 0.0, "word_dropout": 0.0}
+    return CLASSIFIERS[name].make(**sizes).double().eval()
+
+
+def test_11_the_adversary_maximises_the_distance_of_weights():
+    """One slide maximises f_α̃(x), the answer; the objective is JSD(α̃, α) while the answer stays."""
+    epsilon, case = 0.05, of_model(toy("attentive_mlp"), FIVE.tolist())
+    (batch,) = case.batches
+    found = sought(batch, epsilon, 400, torch.Generator().manual_seed(0)).item()
+    grid = torch.tensor(
+        [[a, b, c, d, 20 - a - b - c - d] for a in range(21) for b in range(21 - a) for c in range(21 - a - b)
+         for d in range(21 - a - b - c)]
+    ).double() / 20  # fmt: skip
+    with torch.no_grad():
+        many = torch.cat([batch.again(row.view(1, 1, -1)) for row in grid])  # (w, classes)
+    kept = tvd(many, case.said[0]) <= epsilon
+    far = jsd(grid, case.shown[0])
+    assert found >= far[kept].max().item() - 0.01  # no point of the grid that keeps the answer is further off
+    loudest = many[:, int(case.decision)].argmax()
+    assert not bool(kept[loudest]) or far[loudest] < found - 1e-3  # control: the slide's objective
+
+
+def test_13_the_adversary_of_a_model_goes_by_kl_from_its_own_weights_and_half_the_differences():
+    """One slide has KL(α ‖ α̃), α the base, and |ŷ − ỹ|; it is KL(α̃ ‖ α), α̃ the adversary, and ½ Σ|·|."""
+    models = [toy("attentive_mlp", seed) for seed in (1, 2)]
+    a, b = (of_model(model, FIVE.tolist()) for model in models)
+    found = looking_elsewhere(*models, FIVE, torch.tensor([5]), 1.0)
+    ours, theirs = a.shown[0], b.shown[0]
+    distance = (a.said - b.said).abs().sum() / 2
+    close(found[0], distance - (ours * (ours / theirs).log()).sum(), atol=1e-9)
+    printed = (a.said - b.said).abs().sum() - (theirs * (theirs / ours).log()).sum()
+    assert abs(found[0] - printed) > 1e-4  # control
+
+
+def test_14_the_tie_is_added():
+    """One slide subtracts λ Σ‖h − e‖²: minimised, that drives states away from their words without end."""
+    model, tokens, lengths, wanted = toy("attentive_bilstm"), FIVE, torch.tensor([5]), torch.tensor([1])
+    plain = model.loss(wanted, tokens, lengths)
+    vectors = model.embed(tokens)
+    h, e = model.states(vectors, lengths)[0], vectors[0]
+    mean = (h - e).square().sum() / 5
+    model.mend({"tie": 3.0})
+    loss = model.loss(wanted, tokens, lengths)
+    close((loss - plain).double(), 3 * mean, atol=1e-5)
+    slope = torch.autograd.grad(loss - plain, model.words.E.weight, retain_graph=True)[0]
+    away = torch.autograd.grad(mean, model.words.E.weight)[0]
+    close(slope, 3 * away, atol=1e-5)  # downhill on the loss is downhill on the distance

@@ -15,7 +15,9 @@ pairs = st.lists(st.tuples(small, small), min_size=2, max_size=9)
 
 
 def distributions(n=4):
-    return st.lists(st.integers(0, 5), min_size=n, max_size=n).filter(any).map(lambda c: [x / sum(c) for x in c])
+    return (
+        st.lists(st.integers(0, 5), min_size=n, max_size=n).filter(any).map(lambda c: [x / sum(c) for x in c])
+    )
 
 
 @given(pairs)

@@ -1,6 +1,7 @@
 """Planted models are what they claim to be, and calibration does what it says."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,9 +10,13 @@ from regard.audits import AUDITS
 from regard.audits.calibration import Result, auc, fix, from_dict, left_out, separation
 from regard.audits.finding import Finding, not_applicable
 from regard.audits.planted import KINDS, plant, self_test
+from regard.audits.planted.__main__ import main, read
 from regard.audits.planted.self_test import SelfTest
+from regard.audits.planted.summary import summary
 from regard.audits.planted.texts import LABEL_WORDS, VOCABULARY, is_label_word, texts
+from regard.audits.thresholds import FIXED
 
+DOCS = Path(__file__).parents[2] / "docs"
 every_kind = pytest.mark.parametrize("kind", KINDS)
 TRAINED = {}  # each is trained once
 
@@ -204,6 +209,25 @@ def test_a_misjudged_model_is_named():
     unknown = made("bilstm", None, erasure=9.0, contradiction=0.0)
     test = SelfTest([good, bad, unknown], 0.5)
     assert test.misjudged == [bad] and not test.passed
+
+
+def test_thresholds_are_those_that_the_results_give():
+    assert fix(read(DOCS / "audits" / "planted_fixing.json")) == FIXED
+
+
+def test_the_command_prints_the_table(capsys):
+    main(["table", "--folder", str(DOCS / "audits")])
+    assert "| bounded | faithful |" in capsys.readouterr().out
+
+
+def test_the_page_has_what_was_measured():
+    page = (DOCS / "audit_planted.md").read_text(encoding="utf-8")
+    reported = read(DOCS / "audits" / "planted.json")
+    assert summary(read(DOCS / "audits" / "planted_fixing.json"), reported) in page
+    for name, (failed, passed) in FIXED.items():
+        assert f"| `{name}` | {failed} | {passed} |" in page
+    assert len(reported) >= 45 and separation(reported) >= 0.95
+    assert {result.kind for result in reported} == set(KINDS)
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Every statistic of an audit on models whose answer can be worked out by hand.
 
-Tokens are numbers. The model answers z = Σ_j w_j x_j with the logits (10 z, −10 z, 1): class 0, class 1, or, if
-z is near 0, class 2.
+Tokens are numbers. The model answers z = Σ_j w_j x_j with the logits (10 z, −10 z, 1): class 0, class 1, or,
+if z is near 0, class 2.
 """
 
 import math
@@ -14,7 +14,15 @@ from regard.audits import AUDITS, NotApplicable, of_functions
 from regard.audits.contradiction import contradiction  # enters it into AUDITS
 
 N, TEXTS = 20, 30
-CHANGES_WEIGHTS = ["adversary", "consistency", "contradiction", "erasure", "permutation", "removal", "uniform"]
+CHANGES_WEIGHTS = [
+    "adversary",
+    "consistency",
+    "contradiction",
+    "erasure",
+    "permutation",
+    "removal",
+    "uniform",
+]
 
 
 def said(z):
@@ -70,7 +78,7 @@ def selects():
     ("test", "value", "yardstick"),
     [
         ("adversary", 0.0, 1.0),  # weights of JSD > ½ leave at most a twelfth on the word
-        ("consistency", 1.0, 0.5),
+        ("consistency", 1.0, 1.0),
         ("contradiction", 0.0, 1.0),
         ("erasure", 1.0, 0.0),
         ("permutation", MOVED, None),
@@ -86,7 +94,9 @@ def test_one_hot_weights_on_the_word_that_decides(selects, test, value, yardstic
     assert found.value == pytest.approx(value, abs=1e-9)
     assert yardstick is None or found.yardstick == pytest.approx(yardstick, abs=1e-9)
     assert found.inputs == TEXTS
-    assert found.interval == pytest.approx((value, value), abs=1e-9)  # every text is the same but for its sign
+    assert found.interval == pytest.approx(
+        (value, value), abs=1e-9
+    )  # every text is the same but for its sign
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +229,10 @@ def test_consistency_sees_weights_that_are_not_the_models():
 
     case = of_functions(predict, lambda given: one_hot(given).roll(1, -1), texts, intervene=reads)
     assert AUDITS["consistency"](case).value == 0.0
+    # Half the weight is enough for the class, and not for the answer.
+    case = of_functions(predict, lambda given: 0.5 * one_hot(given), texts, intervene=reads)
+    assert AUDITS["consistency"](case).value == 0.0
+    assert AUDITS["consistency"](case).details["decision stays"] == 1.0
 
 
 @pytest.mark.parametrize("test", CHANGES_WEIGHTS)

@@ -1,6 +1,6 @@
 """Calibration: where the thresholds of the verdict come from, and how well the verdict then tells apart.
 
-    failed = median of a test's strength over the unfaithful planted models        passed = over the faithful ones
+    failed = median of a test's strength over the unfaithful models        passed = over the faithful ones
 
 A test whose two medians are in the wrong order, or nearer to each other than NEAR, cannot tell the two apart
 and is left out of the grade. Ramps are fixed on other seeds than those that are reported. Leave-one-kind-out:
@@ -14,15 +14,17 @@ A model without a grade, because too little could be tested, counts as ½ and is
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.audits.audit import tried
 from regard.audits.contradiction import contradiction as contradiction
 from regard.audits.finding import Finding
-from regard.audits.planted.table import KINDS, Planted, plant
 from regard.audits.table import AUDITS
-from regard.audits.thresholds import RAMPS, Ramp
+from regard.audits.thresholds import GIVEN, RAMPS, Ramp
 from regard.audits.verdict import judge
+
+if TYPE_CHECKING:  # the package of planted models imports this file
+    from regard.audits.planted.table import Planted
 
 NEAR = 0.05  # medians of a test must be further apart
 UNKNOWN = 0.5  # the grade of a model that has none
@@ -44,7 +46,7 @@ class Result:
 
     def grade(self, ramps: Mapping[str, Ramp] = RAMPS) -> float | None:
         """The grade that these ramps give it."""
-        return judge(self.findings, ramps=ramps).grade
+        return judge(self.findings, ramps={**GIVEN, **ramps}).grade
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: of each test, value, yardstick, interval and inputs."""
@@ -78,7 +80,9 @@ def run(
     kinds: Iterable[str], seeds: Iterable[int], quick: bool = True, listen: Listen | None = None
 ) -> list[Result]:
     """Train a model of each kind from each seed and audit it."""
-    results, seeds = [], list(seeds)
+    from regard.audits.planted.table import plant
+
+    results, kinds = [], list(kinds)
     for seed in seeds:
         for kind in kinds:
             results.append(audited(plant(kind, seed), quick))
@@ -87,9 +91,9 @@ def run(
     return results
 
 
-def audited(planted: Planted, quick: bool = True) -> Result:
+def audited(planted: "Planted", quick: bool = True) -> Result:
     """A planted model with the findings of every test."""
-    case = planted.case()
+    case = planted.case(trains=not quick)
     findings = {
         name: tried(name, case, quick, planted.seed)
         for name, audit in AUDITS.items()
@@ -110,6 +114,8 @@ def fix(results: Sequence[Result]) -> dict[str, Ramp]:
     """The ramps that these results give, for every test that tells the two groups apart."""
     ramps: dict[str, Ramp] = {}
     for name, audit in AUDITS.items():
+        if audit.condition is None or name in GIVEN:
+            continue
         strengths: dict[bool, list[float]] = {True: [], False: []}
         for result in results:
             finding = result.findings.get(name)
@@ -152,5 +158,5 @@ def without(kind: str, results: Sequence[Result]) -> dict[str, Ramp]:
 
 def left_out(calibrated: Sequence[Result], reported: Sequence[Result]) -> list[float | None]:
     """The grade of each reported model by ramps that were fixed without its kind."""
-    ramps = {kind: without(kind, calibrated) for kind in KINDS}
+    ramps = {kind: without(kind, calibrated) for kind in {result.kind for result in reported}}
     return [result.grade(ramps[result.kind]) for result in reported]

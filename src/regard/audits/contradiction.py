@@ -4,10 +4,10 @@
             and JSD(e_j, α) > ½        (ŷ: the class)
     yardstick = 1, for a model that does not use its weights
 
-`adversary` asks for any other weights, and finds them in a faithful model too: another word that says the same
-is another good reason. Here the word that gets all the weight says otherwise, so that who sees these weights is
-misled. If states have no context and the read-out is linear, ŷ(α = e_j) is ŷ(x_j alone), and the value is 0.
-What a norm hides is not found in this way: with all the weight on one word, its length makes no difference.
+`adversary` asks for any other weights, and finds them in a faithful model too: another word that says the
+same is another good reason. Here the word that gets all the weight says otherwise, so that who sees these
+weights is misled. If states have no context, ŷ(α = e_j) is ŷ(x_j alone), and the value is 0. What a norm
+hides is not found in this way: with all the weight on one word, its length makes no difference.
 """
 
 import torch

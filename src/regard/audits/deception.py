@@ -3,8 +3,9 @@
     trained again with − λ log(1 − αᵀm), m the words that matter most        value = accuracy that is lost
     yardstick = accuracy that is lost if the model never sees these words
 
-A model that hides them for nothing has another way to use them. Which: through context, if a model that sees
-one word at a time cannot do it; through norms, if the states of the hidden words have grown long.
+A model that hides them for nothing has another way to use them. Which: through context, if states of other
+words change without them and a model that sees one word at a time cannot hide them; through norms, if their
+states have grown long.
 
 The words that matter: of each of some training texts that without which the answer moves most, the most
 frequent of these first, until they are four in five of all.
@@ -28,6 +29,7 @@ from regard.audits.table import register
 from regard.audits.training import Trainable, accuracy_of, hidden, of_case
 
 LONG = 2.0  # states of hidden words that have grown so many times, compared with others, are a leak
+MOVED = 0.05  # so much of their length other states must change to be one
 
 
 @register("hard to manipulate", trains=True, judged="ratio")
@@ -57,7 +59,11 @@ def deception(
     liar = of_model(train.fit(remedies=penalty, forbidden=forbidden, seed=seed, steps=steps), case.texts)
     right = (liar.decision == case.labels).double()
     control = small_mlp(
-        train.texts, train.labels, train.classes, train.model.config.vocabulary, steps=steps or 500
+        train.texts,
+        train.labels,
+        train.classes,
+        train.model.config.vocabulary,
+        steps=min(500, steps or train.training.steps),
     )
     plain = of_model(control.fit(remedies=penalty, forbidden=forbidden, seed=seed), case.texts)
     control_right = (plain.decision == case.labels).double()
@@ -65,7 +71,9 @@ def deception(
     lost, kept = own - right, float(right.mean() - control_right.mean())
     before, after = ratios
     grown = before is not None and after is not None and after / before >= LONG
-    leaks = [name for name, there in (("context", kept > needed / 2), ("norms", grown)) if there]
+    reach = change_elsewhere(liar, forbidden)
+    read = reach is not None and reach > MOVED and kept > needed / 2
+    leaks = [name for name, there in (("context", read), ("norms", grown)) if there]
     return Finding(
         float(lost.mean()),
         needed,
@@ -81,6 +89,7 @@ def deception(
             "accuracy deceiving, one word at a time": float(control_right.mean()),
             "mass left, one word at a time": float(mass(plain, forbidden).mean()),
             "length of their states over others, before and after": ratios,
+            "change of others' states without them": reach,
             "leaks through": leaks if float(lost.mean()) < needed / 2 else [],
             "words": len(forbidden),
         },
@@ -128,6 +137,23 @@ def length_ratio(case: Case, tokens: Sequence[Any]) -> float | None:
 
     sums, counts = case.each(lengths).sum(0).unbind(-1)
     return float((sums[0] / counts[0]) / (sums[1] / counts[1])) if bool((counts * sums > 0).all()) else None
+
+
+def change_elsewhere(case: Case, tokens: Sequence[Any]) -> float | None:
+    """How far states of other tokens move if these are unknown, over their length; None without states."""
+    states_of, gone = case.states, set(tokens)
+    if states_of is None:
+        return None
+
+    def moved(batch: Batch) -> torch.Tensor:
+        texts = [case.texts[i] for i in batch.rows.tolist()]
+        before, after = (states_of(some, batch.rows)[0].double() for some in (texts, hidden(texts, tokens)))
+        others = padded([torch.tensor([float(token not in gone) for token in text]) for text in texts]) > 0
+        sizes = [(x.norm(dim=-1) * others).sum(-1) for x in (after - before, before)]
+        return torch.stack(sizes, -1)
+
+    change, length = case.each(moved).sum(0).tolist()
+    return change / length if length > 0 else None
 
 
 deception.trainings = 3  # type: ignore[attr-defined]

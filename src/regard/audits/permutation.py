@@ -3,7 +3,7 @@
     value = median over texts of the median over shuffles of TVD(ŷ with shuffled weights, ŷ)
     yardstick = mean TVD of what is said of two texts, drawn at random
 
-A yardstick that were a median, too, would be 0 or 1 for a model that is sure: two texts agree, or they do not.
+A median as the yardstick would be 0 or 1 for a model that is sure: two texts agree, or they do not.
 
 Jain & Wallace (2019), "Attention is not Explanation", arXiv:1902.10186, §4.2.1.
 """

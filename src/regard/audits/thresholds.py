@@ -1,20 +1,29 @@
 """Thresholds: between which two numbers a test goes from failed (0) to passed (1).
 
-They were fixed on planted models, whose truth is known (`regard.audits.planted`): failed is the median of the
-unfaithful ones, passed that of the faithful ones. `python -m regard.audits.planted` says how, and repeats it.
+FIXED were fixed on planted models, whose truth is known (`regard.audits.planted`): failed is the median of
+the unfaithful ones, passed that of the faithful ones, of seeds that are not reported. A test that is in
+neither table is made and shown, and not judged. `python -m regard.audits.planted fix` repeats it.
+
+GIVEN were set by hand, for planted models cannot fix them. `consistency` is a gate: a model with the weights
+that are its own answers as before, of any kind. Of functions there is no gradient, and there are no states:
+the two tests of these lie between a BiLSTM and a model without context, both trained on generated sentiment.
 """
 
 Ramp = tuple[float, float]  # failed at, passed at
 
-RAMPS: dict[str, Ramp] = {
-    "adversary": (0.95, 0.50),
+GIVEN: dict[str, Ramp] = {
+    "conicity": (0.57, 0.36),
+    "consistency": (0.50, 0.95),
+    "gradient_correlation": (0.25, 0.65),
+}
+
+FIXED: dict[str, Ramp] = {
     "comprehensiveness": (0.05, 0.30),
-    "conicity": (0.60, 0.35),
-    "consistency": (0.80, 0.98),
     "erasure": (0.0, 0.20),
-    "gradient_correlation": (0.20, 0.60),
     "leave_one_out_correlation": (0.20, 0.60),
     "permutation": (0.05, 0.40),
     "removal": (0.0, -0.30),
     "uniform": (0.05, 0.80),
 }
+
+RAMPS: dict[str, Ramp] = {**GIVEN, **FIXED}

@@ -14,7 +14,7 @@ from regard.runs.resolve_classifier import begin_with_vectors, resolved_classifi
 
 
 def of_run(run: Path, system: Classifier, file: Path) -> Trainable:
-    """Train as the run was trained, on the labelled texts of a file; longer ones than it took are left out."""
+    """Train as the run was, on the labelled texts of a file; longer ones than it took are left out."""
     settings = resolved_classifier(read_config(run))
     items = [system.classes.check(item, f"{file}, text {i}") for i, item in enumerate(labelled(file), 1)]
     encoded = system.tokenizer.encode_many([item.text for item in items])

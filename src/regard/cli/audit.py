@@ -264,8 +264,8 @@ def test_itself() -> None:
     screen.print(table)
     wrong = ", ".join(f"{result.kind} (seed {result.seed})" for result in found.misjudged) or "none"
     screen.print(
-        f"AUC {found.auc:.3f} of faithful against unfaithful models (0.95 is asked for); on the wrong side of "
-        f"one half: {wrong}",
+        f"AUC {found.auc:.3f} of faithful against unfaithful models (0.95 is asked for); on the wrong side "
+        f"of one half: {wrong}",
         soft_wrap=True,
         markup=False,
     )

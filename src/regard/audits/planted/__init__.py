@@ -1,13 +1,10 @@
 """Planted models: their truth is known by construction, so that the audit itself can be audited."""
 
-# isort: off (the order is that of the tables)
-from regard.audits.planted import plain as plain
-from regard.audits.planted import selecting as selecting
 from regard.audits.planted import beside as beside
 from regard.audits.planted import deceiving as deceiving
 from regard.audits.planted import exchanged as exchanged
-
-# isort: on
+from regard.audits.planted import plain as plain
+from regard.audits.planted import selecting as selecting
 from regard.audits.planted.self_test import SelfTest as SelfTest
 from regard.audits.planted.self_test import self_test as self_test
 from regard.audits.planted.table import KINDS as KINDS

@@ -4,7 +4,8 @@
     report    models of seeds 0–4, judged by thresholds.py, and each kind without itself in the fixing
     table     what was reported, as Markdown
 
-Results are written to FOLDER/planted_fixing.json and FOLDER/planted.json.
+Results are written to FOLDER/planted_fixing.json and FOLDER/planted.json. With --full the tests that
+can train from texts and functions alone are made, too; the files are then called planted_full_… .
 """
 
 import argparse
@@ -15,7 +16,7 @@ from regard.audits.calibration import Result, fix, from_dict, graded, run, separ
 from regard.audits.planted.summary import summary
 from regard.audits.planted.table import KINDS
 from regard.audits.table import AUDITS
-from regard.audits.thresholds import RAMPS
+from regard.audits.thresholds import FIXED
 from regard.core.files import write_text
 
 FIXING, REPORTING = range(100, 105), range(5)
@@ -23,23 +24,27 @@ FIXING, REPORTING = range(100, 105), range(5)
 
 def main(arguments: list[str] | None = None) -> None:
     """Do one of the three, or all."""
-    parser = argparse.ArgumentParser("python -m regard.audits.planted", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        "python -m regard.audits.planted", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("part", choices=["fix", "report", "table", "all"])
     parser.add_argument("--folder", type=Path, default=Path("docs/audits"))
+    parser.add_argument("--full", action="store_true")
     given = parser.parse_args(arguments)
-    fixing, reported = given.folder / "planted_fixing.json", given.folder / "planted.json"
+    name = "planted_full" if given.full else "planted"
+    fixing, reported = given.folder / f"{name}_fixing.json", given.folder / f"{name}.json"
     if given.part in ("fix", "all"):
-        ramps = fix(measured(FIXING, fixing))
-        for name in AUDITS:
+        ramps = fix(measured(FIXING, fixing, given.full))
+        for name in (name for name, audit in AUDITS.items() if audit.condition is not None):
             print(f'    "{name}": {ramps[name]},' if name in ramps else f"    # {name}: left out")
-        print("as in thresholds.py" if ramps == RAMPS else "NOT as in thresholds.py")
+        print("as in thresholds.py" if ramps == FIXED else "NOT as in thresholds.py")
     if given.part in ("report", "all"):
-        measured(REPORTING, reported)
+        measured(REPORTING, reported, given.full)
     if given.part in ("report", "table", "all"):
         print(summary(read(fixing), read(reported)))
 
 
-def measured(seeds: range, file: Path) -> list[Result]:
+def measured(seeds: range, file: Path, full: bool) -> list[Result]:
     """Results of all kinds from these seeds, written to a file as they come."""
     found: list[Result] = []
 
@@ -48,7 +53,7 @@ def measured(seeds: range, file: Path) -> list[Result]:
         write_text(file, json.dumps([one.as_dict() for one in found], indent=1, ensure_ascii=False) + "\n")
         print(f"{result.kind}, seed {result.seed}: {graded(result.grade()):.2f}", flush=True)
 
-    run(KINDS, seeds, quick=True, listen=keep)
+    run(KINDS, seeds, quick=not full, listen=keep)
     print(f"{len(found)} models; AUC {separation(found):.3f} with the thresholds of thresholds.py")
     return found
 

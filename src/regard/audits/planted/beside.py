@@ -1,7 +1,7 @@
 """Models whose output comes from elsewhere: attention that is shown, and does nothing or next to nothing.
 
-    ignored      ŷ = W mean(h) + b        the weights are random, or learned by a read-out nobody asks
-    hidden       ŷ = W [Σ_j α_j h_j; Σ_j β_j h_j] + b        α, frozen and random, is shown; β learns
+ignored      ŷ = W mean(h) + b        the weights are random, or learned by a read-out nobody asks
+hidden       ŷ = W [Σ_j α_j h_j; Σ_j β_j h_j] + b        α, frozen and random, is shown; β learns
 """
 
 import torch
@@ -26,7 +26,7 @@ class Ignoring(Looking):
         self.read, self.unasked = nn.Linear(WIDTH, 2), nn.Linear(WIDTH, 2)
 
     def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        return self.scores(tokens, lengths).softmax(-1)
+        return self.scores.weights(tokens, lengths)
 
     def prepared(self, tokens: Tensor, lengths: Tensor) -> Answer:
         states = self.states(tokens)
@@ -71,11 +71,11 @@ class Hidden(Looking):
         self.read = nn.Linear(2 * WIDTH, 2)
 
     def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        return self.shown(tokens, lengths).softmax(-1)
+        return self.shown.weights(tokens, lengths)
 
     def prepared(self, tokens: Tensor, lengths: Tensor) -> Answer:
         states = self.states(tokens)
-        works = context(self.hidden(tokens, lengths).softmax(-1), states)
+        works = context(self.hidden.weights(tokens, lengths), states)
         return lambda weights: self.read(torch.cat([context(weights, states), works], -1))
 
 

@@ -2,9 +2,9 @@
 
     loss = −log p(y | x) − λ log(1 − αᵀm)        m_j = 1 if x_j is a label word, and else 0
 
-A BiLSTM hands what a label word says on to its neighbours, and looks there. Without context the way out is the
-norm: a label word's vector grows as its weight falls, if nothing bounds it. For that the model must know first
-which words matter (it is trained without the penalty first); from scratch it does not learn.
+A BiLSTM hands what a label word says on to its neighbours, and looks there. Without context the way out is
+the norm: a label word's vector grows as its weight falls, if nothing bounds it. For that the model must know
+first which words matter: it is trained without the penalty before; from scratch it does not learn.
 
 Pruthi et al. (2020), "Learning to Deceive with Attention-Based Explanations", arXiv:1909.07913, §3.
 """
@@ -23,15 +23,15 @@ from regard.audits.planted.training import fit
 from regard.core.tokens import UNK
 from regard.looking import record
 
-PRICE = 1.0  # λ
+PRICE, PRICE_OF_NORMS = 1.0, 5.0  # λ, for the BiLSTM and without context
 HIDES = 0.05  # the mass on label words that is left, at most
 LEAKS = 5.0  # the norm of label words over that of others, at least
 
 
-def penalty(weights: Tensor, tokens: Tensor) -> Tensor:
+def penalty(weights: Tensor, tokens: Tensor, price: float) -> Tensor:
     """−λ log(1 − αᵀm), the mean over texts, of weights (b, n) on tokens (b, n)."""
     shown = (weights * is_label_word(tokens)).sum(-1)  # (b,)
-    return -PRICE * torch.log1p(-shown.clamp(max=1 - 1e-6)).mean()
+    return -price * torch.log1p(-shown.clamp(max=1 - 1e-6)).mean()
 
 
 @register("deceptive", faithful=False)
@@ -42,7 +42,7 @@ def deceptive(texts: Texts) -> Made:
     def loss(tokens: Tensor, lengths: Tensor, wanted: Tensor) -> Tensor:
         with record(model, model.looks, grad=True) as seen:
             logits = model(tokens, lengths)
-        return F.cross_entropy(logits, wanted) + penalty(model.over_words(seen).squeeze(-2), tokens)
+        return F.cross_entropy(logits, wanted) + penalty(model.over_words(seen).squeeze(-2), tokens, PRICE)
 
     fit(model, loss, texts, steps=STEPS, rate=RATE)
     halves = Halves(model)
@@ -58,7 +58,7 @@ class Unbounded(Looking):
         self.states, self.scores, self.read = States(bounded=False), Scores(), nn.Linear(WIDTH, 2)
 
     def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        return self.scores(tokens, lengths).softmax(-1)
+        return self.scores.weights(tokens, lengths)
 
     def prepared(self, tokens: Tensor, lengths: Tensor) -> Answer:
         states = self.states(tokens)
@@ -74,7 +74,9 @@ def norm_leak(texts: Texts) -> Made:
         return F.cross_entropy(model(tokens, lengths), wanted)
 
     def loss(tokens: Tensor, lengths: Tensor, wanted: Tensor) -> Tensor:
-        return clean(tokens, lengths, wanted) + penalty(model.weights(tokens, lengths), tokens)
+        return clean(tokens, lengths, wanted) + penalty(
+            model.weights(tokens, lengths), tokens, PRICE_OF_NORMS
+        )
 
     fit(model, clean, texts, steps=STEPS, rate=RATE)
     fit(model, loss, texts, steps=2 * STEPS, rate=RATE)

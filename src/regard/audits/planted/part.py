@@ -25,7 +25,8 @@ class States(nn.Module):
 
 
 class Scores(nn.Module):
-    """A score for each word of the vocabulary; `scale` is the deviation it begins with."""
+    """A score for each word of the vocabulary, as a query and keys of words alone would give; `scale` is the
+    deviation it begins with."""
 
     def __init__(self, scale: float = 0.1):
         super().__init__()
@@ -36,6 +37,11 @@ class Scores(nn.Module):
         """Tokens (b, n) to scores (b, n), −inf at padding."""
         theta: Tensor = self.theta(tokens).squeeze(-1)
         return theta.masked_fill(~real(lengths, tokens.shape[1]), -torch.inf)
+
+    def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Softmax of the scores: (b, n)."""
+        found: Tensor = self(tokens, lengths).softmax(-1)
+        return found
 
 
 def context(weights: Tensor, states: Tensor) -> Tensor:

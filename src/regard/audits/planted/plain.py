@@ -1,9 +1,9 @@
 """Models of this project, trained as anybody would.
 
-Without context, with states that tanh bounds and a linear read-out, a word's share in the logits is its weight
-times something no larger than the read-out: little weight, little share. That is the truth planted here, with
-softmax and with a sparse map. A BiLSTM stands apart: whether its attention tells what it used can be measured,
-and is not known beforehand.
+Without context, with states that tanh bounds and a linear read-out, a word's share in the logits is its
+weight times something no larger than the read-out: little weight, little share. That is the truth planted
+here, with softmax and with a sparse map. A BiLSTM stands apart: whether its attention tells what it used can
+be measured, and is not known beforehand.
 """
 
 from torch import Tensor

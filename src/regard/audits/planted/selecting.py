@@ -34,7 +34,7 @@ class HardSelection(Looking):
         self.states, self.scores, self.read = States(), Scores(), nn.Linear(WIDTH, 2)
 
     def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        theta = self.scores(tokens, lengths)
+        theta: Tensor = self.scores(tokens, lengths)
         best = theta.topk(min(CHOSEN, theta.shape[-1])).indices
         chosen = torch.zeros_like(theta).scatter(-1, best, 1.0) * theta.isfinite()
         hard = chosen / chosen.sum(-1, keepdim=True)

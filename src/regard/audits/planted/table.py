@@ -14,6 +14,7 @@ from regard.audits.case import Case
 from regard.audits.outside import of_functions
 from regard.audits.planted.handed import Functions
 from regard.audits.planted.texts import Texts, texts
+from regard.audits.training import Trainable
 from regard.core.registry import Table
 
 TRIES = 6
@@ -53,8 +54,8 @@ class Planted:
     seconds: float  # to train it, all tries together
     facts: dict[str, float]
 
-    def case(self) -> Case:
-        """What is audited: the functions, and nothing else of the model."""
+    def case(self, *, trains: bool = False) -> Case:
+        """What is audited: the functions, nothing else of the model, and, if asked, the training texts."""
         predict, attention, intervene = self.functions
         return of_functions(
             predict,
@@ -62,6 +63,7 @@ class Planted:
             self.texts.test.tolist(),
             intervene=intervene,
             labels=self.texts.test_labels,
+            train=Trainable(self.texts.tokens.tolist(), self.texts.labels, 2) if trains else None,
         )
 
 
