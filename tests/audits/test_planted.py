@@ -18,12 +18,13 @@ from regard.audits.thresholds import FIXED
 
 DOCS = Path(__file__).parents[2] / "docs"
 every_kind = pytest.mark.parametrize("kind", KINDS)
+SEED = 48  # neither fixed nor reported with
 TRAINED = {}  # each is trained once
 
 
 def trained(kind):
     if kind not in TRAINED:
-        TRAINED[kind] = plant(kind, 0)
+        TRAINED[kind] = plant(kind, SEED)
     return TRAINED[kind]
 
 
@@ -59,7 +60,7 @@ def test_a_seed_repeats_a_model_and_leaves_other_random_numbers_alone(kind):
     planted = trained(kind)
     assert torch.equal(torch.random.get_rng_state(), before)
     if kind == "hidden":  # one is enough
-        again = plant(kind, 0)
+        again = plant(kind, SEED)
         assert torch.equal(shown(again)[1], shown(planted)[1]) and again.accuracy == planted.accuracy
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.audits.case import Case, Texts
 from regard.audits.finding import Finding, NotApplicable
-from regard.audits.measures import bootstrap
+from regard.audits.measures import bootstrap, kendall
 from regard.audits.ours import together
 from regard.audits.table import register
 from regard.explanations.gradient import slopes
@@ -44,15 +44,17 @@ def shift(case: Case, *, seed: int = 0) -> Finding:
     norms = torch.cat([vectors.norm(dim=-1)[batch.there] for batch, vectors, _ in parts])
     s = torch.randn(parts[0][1].shape[-1], generator=generator, dtype=torch.float64)
     s = s / s.norm() * norms.mean()
-    changed = []
+    changed, ranks = [], []
     for batch, vectors, slope in parts:
         if not bool(slope.isfinite().all()):
             raise NotApplicable("the gradient is NaN or infinite")
-        tops = [
-            (slope * x).sum(-1).abs().masked_fill(~batch.there, -1).argmax(-1) for x in (vectors, vectors + s)
-        ]
-        changed.append((tops[0] != tops[1])[batch.lengths > 1].double())
-    found = torch.cat(changed)
+        before, after = (
+            (slope * x).sum(-1).abs().masked_fill(~batch.there, -1) for x in (vectors, vectors + s)
+        )
+        longer = batch.lengths > 1
+        changed.append((before.argmax(-1) != after.argmax(-1))[longer].double())
+        ranks.append(kendall(before, after, batch.lengths)[longer])
+    found, tau = torch.cat(changed), torch.cat(ranks)
     if not len(found):
         raise NotApplicable("no text has two tokens or more")
     return Finding(
@@ -62,6 +64,10 @@ def shift(case: Case, *, seed: int = 0) -> Finding:
         len(found),
         "share of texts whose top word by gradient × input changes if vectors and model are moved together; "
         "yardstick: by the gradient alone",
+        details={
+            "order changed": float((tau < 1).double().mean()),
+            "Kendall's τ of the two orders": float(tau.nanmean()),
+        },
     )
 
 

@@ -18,12 +18,13 @@ GIVEN: dict[str, Ramp] = {
 }
 
 FIXED: dict[str, Ramp] = {
-    "comprehensiveness": (0.05, 0.30),
-    "erasure": (0.0, 0.20),
-    "leave_one_out_correlation": (0.20, 0.60),
-    "permutation": (0.05, 0.40),
-    "removal": (0.0, -0.30),
-    "uniform": (0.05, 0.80),
+    "comprehensiveness": (0.02, 0.41),
+    "contradiction": (0.95, 0.0),
+    "erasure": (0.0, 0.22),
+    "leave_one_out_correlation": (0.02, 0.89),
+    "permutation": (0.0, 0.5),
+    "removal": (0.0, -0.36),
+    "uniform": (0.0, 0.66),
 }
 
 RAMPS: dict[str, Ramp] = {**GIVEN, **FIXED}

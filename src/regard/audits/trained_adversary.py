@@ -74,4 +74,4 @@ def area(far: Tensor, paid: Tensor) -> float:
     return total / math.log(2)
 
 
-trained_adversary.trainings = len(STRENGTHS)  # type: ignore[attr-defined]
+trained_adversary.trainings = 2  # type: ignore[attr-defined]
