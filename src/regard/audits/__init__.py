@@ -7,6 +7,7 @@ from regard.audits.case import Case as Case
 from regard.audits.communication import communication as communication
 from regard.audits.conicity import conicity as conicity
 from regard.audits.consistency import consistency as consistency
+from regard.audits.contradiction import contradiction as contradiction
 from regard.audits.correlation import gradient_correlation as gradient_correlation
 from regard.audits.correlation import leave_one_out_correlation as leave_one_out_correlation
 from regard.audits.deception import deception as deception
