@@ -40,7 +40,7 @@ VARIANTS = {
 }
 SMALL = {
     "data": {"corpus": "sentiment", "texts": 6000},
-    "model": {"embedding": 32, "width": 64},
+    "model": {"embedding": 64},
     "training": {"steps": 400, "tokens": 2048, "rate": 0.005},
 }
 
@@ -50,8 +50,10 @@ def settings(base, variant, seed):
     values = {**base, "seed": seed}
     for group, own in VARIANTS[variant].items():
         values[group] = {**values.get(group, {}), **own}
-    if "rationalizer" in variant:  # its width is that of a convolution
-        values["model"] = {**values["model"], "width": min(64, values["model"].get("width", 64))}
+    values["model"] = {
+        **values["model"],
+        "width": values["model"]["embedding"],
+    }  # states can be tied to vectors
     return resolved_classifier(values)
 
 

@@ -17,7 +17,6 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from regard.audits.audit import tried
-from regard.audits.contradiction import contradiction as contradiction
 from regard.audits.finding import Finding
 from regard.audits.table import AUDITS
 from regard.audits.thresholds import GIVEN, RAMPS, Ramp

@@ -16,7 +16,7 @@ from regard.audits.calibration import Result, fix, from_dict, graded, run, separ
 from regard.audits.planted.summary import summary
 from regard.audits.planted.table import KINDS
 from regard.audits.table import AUDITS
-from regard.audits.thresholds import FIXED
+from regard.audits.thresholds import FIXED, GIVEN
 from regard.core.files import write_text
 
 FIXING, REPORTING = range(100, 105), range(5)
@@ -31,11 +31,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, default=Path("docs/audits"))
     parser.add_argument("--full", action="store_true")
     given = parser.parse_args(arguments)
-    name = "planted_full" if given.full else "planted"
-    fixing, reported = given.folder / f"{name}_fixing.json", given.folder / f"{name}.json"
+    stem = "planted_full" if given.full else "planted"
+    fixing, reported = given.folder / f"{stem}_fixing.json", given.folder / f"{stem}.json"
     if given.part in ("fix", "all"):
-        ramps = fix(measured(FIXING, fixing, given.full))
-        for name in (name for name, audit in AUDITS.items() if audit.condition is not None):
+        results = measured(FIXING, fixing, given.full)
+        ramps = fix(results)
+        made = {name for result in results for name, one in result.findings.items() if one.value is not None}
+        for name in sorted(name for name in made if AUDITS[name].condition is not None and name not in GIVEN):
             print(f'    "{name}": {ramps[name]},' if name in ramps else f"    # {name}: left out")
         print("as in thresholds.py" if ramps == FIXED else "NOT as in thresholds.py")
     if given.part in ("report", "all"):

@@ -16,8 +16,9 @@ from torch.nn import functional as F
 
 from regard.audits.planted.handed import Answer, Functions, Looking, handed, tensors
 from regard.audits.planted.part import WIDTH, Scores, States, context
+from regard.audits.planted.plain import SMALL
 from regard.audits.planted.table import Made, register
-from regard.audits.planted.texts import VOCABULARY, Texts
+from regard.audits.planted.texts import Texts
 from regard.audits.planted.training import fit
 from regard.models.classifiers import rationalizer_entmax, rationalizer_hardkuma
 from regard.models.classifiers.rationalizer import Rationalizer
@@ -56,14 +57,9 @@ def hard_selection(texts: Texts) -> Made:
     return Made(handed(model))
 
 
-def rationalized(make: Callable[[Any], Rationalizer], config: Any, texts: Texts, **more: float) -> Made:
+def rationalized(make: Callable[[Any], Rationalizer], config: Any, texts: Texts) -> Made:
     """A rationalizer of a kind, trained, with its selection as attention."""
-    model = make(
-        config(
-            vocabulary=VOCABULARY, classes=2, embedding=16, dropout=0.0, word_dropout=0.0, width=32,
-            window=1, target_rate=RATE_OF_WORDS, **more,
-        )
-    )  # fmt: skip
+    model = make(config(**SMALL, window=1, target_rate=RATE_OF_WORDS))
     fit(model, lambda x, n, y: model.loss(y, x, n) / len(y), texts, steps=350, rate=1e-2)
     model.requires_grad_(False)
 
