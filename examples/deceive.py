@@ -1,0 +1,151 @@
+"""Learning to deceive: how little it costs a classifier not to be seen to look at the words it uses.
+
+    python examples/deceive.py --train train.txt.gz --test test.txt --words he she him her his hers
+    python examples/deceive.py --train train.txt.gz --test test.txt.gz --blocks
+
+Files have a line for each text: label, tab, text. Forbidden are the words that are named, or with --blocks
+those that the file beside each (NAME.block, or NAME.block.gz) marks: 1 for a forbidden word, 0 for another.
+
+Three models with attention learn the same: one as it likes; one with −λ log(1 − αᵀm), where m is 1 for
+forbidden words; one that never sees these words, which says how much they are needed.
+
+Pruthi et al. (2020), "Learning to Deceive with Attention-Based Explanations", arXiv:1909.07913.
+"""
+
+import argparse
+import gzip
+from collections import Counter
+from pathlib import Path
+
+import torch
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
+
+import regard
+from regard.core.tokens import UNK
+from regard.models.classifiers import CLASSIFIERS
+
+LONGEST = 100  # words of a text; the rest is cut off
+
+
+def lines(path):
+    """The lines of a file, plain or gzip."""
+    with (
+        gzip.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8") as file
+    ):
+        return file.read().splitlines()
+
+
+def read(path, words, blocks):
+    """Labels, texts as lists of words, and which of these are forbidden."""
+    labels, texts = zip(*(line.split("\t", 1) for line in lines(path)), strict=True)
+    texts = [text.lower().split()[:LONGEST] for text in texts]
+    if blocks:
+        marks = path.with_name(path.name.removesuffix(".gz") + ".block")
+        marks = marks if marks.exists() else marks.with_name(marks.name + ".gz")
+        forbidden = [[mark == "1" for mark in line.split()[:LONGEST]] for line in lines(marks)]
+        for number, (text, row) in enumerate(zip(texts, forbidden, strict=True), 1):
+            if len(text) != len(row):
+                raise SystemExit(f"{marks}, line {number}: {len(row)} marks for {len(text)} words.")
+    else:
+        forbidden = [[word in words for word in text] for text in texts]
+    return labels, texts, forbidden
+
+
+class Data:
+    """Tokens (N, n), lengths (N,), classes (N,) and forbidden words (N, n)."""
+
+    def __init__(self, labels, texts, forbidden, names, ids, hide):
+        rows = [
+            torch.tensor(
+                [UNK if hide and no else ids.get(word, UNK) for word, no in zip(text, row, strict=True)]
+            )
+            for text, row in zip(texts, forbidden, strict=True)
+        ]
+        self.tokens = pad_sequence(rows, batch_first=True)
+        self.lengths = torch.tensor([len(row) for row in rows])
+        self.forbidden = pad_sequence([torch.tensor(row) for row in forbidden], batch_first=True)
+        self.wanted = torch.tensor([names.index(label) for label in labels])
+
+    def some(self, rows):
+        """A batch, cut to its longest text."""
+        n = int(self.lengths[rows].max())
+        return self.tokens[rows, :n], self.lengths[rows], self.wanted[rows], self.forbidden[rows, :n]
+
+
+def fit(model, data, penalty, steps, size, rate, seed):
+    """Train a model on batches drawn at random."""
+    generator, adam = torch.Generator().manual_seed(seed), torch.optim.Adam(model.parameters(), lr=rate)
+    model.train()
+    for step in range(steps):
+        for group in adam.param_groups:
+            group["lr"] = rate * min(1, 2 * (1 - step / steps))
+        tokens, lengths, wanted, forbidden = data.some(
+            torch.randint(len(data.wanted), (size,), generator=generator)
+        )
+        with regard.record(model, model.looks, grad=True) as seen:
+            loss = F.cross_entropy(model(tokens, lengths), wanted)
+        if penalty:
+            loss = loss - penalty * torch.log1p(-mass(model, seen, forbidden).clamp(max=1 - 1e-6)).mean()
+        adam.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        adam.step()
+
+
+def mass(model, seen, forbidden):
+    """The weight on forbidden words: (b,)."""
+    return (model.over_words(seen).mean(-2) * forbidden).sum(-1)
+
+
+@torch.inference_mode()
+def measured(model, data):
+    """Accuracy, and mean weight on forbidden words."""
+    model.eval()
+    right, weight = [], []
+    for rows in torch.arange(len(data.wanted)).split(256):
+        tokens, lengths, wanted, forbidden = data.some(rows)
+        with regard.record(model, model.looks) as seen:
+            right.append(model(tokens, lengths).argmax(-1) == wanted)
+        weight.append(mass(model, seen, forbidden))
+    return torch.cat(right).double().mean().item(), torch.cat(weight).double().mean().item()
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--train", type=Path, required=True)
+    parser.add_argument("--test", type=Path, required=True)
+    parser.add_argument("--words", nargs="*", default=[], help="forbidden words")
+    parser.add_argument("--blocks", action="store_true", help="forbidden words are marked in files")
+    parser.add_argument("--model", default="attentive_bilstm", choices=CLASSIFIERS)
+    parser.add_argument("--penalty", type=float, default=1.0, help="λ")
+    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--seeds", type=int, default=1)
+    given = parser.parse_args()
+    words = {word.lower() for word in given.words}
+    if not words and not given.blocks:
+        parser.error("--words or --blocks must say what is forbidden.")
+    train, test = (read(path, words, given.blocks) for path in (given.train, given.test))
+    names = sorted(set(train[0]))
+    counts = Counter(word for text in train[1] for word in text)
+    ids = {word: UNK + 1 + i for i, (word, count) in enumerate(counts.most_common(20_000)) if count > 1}
+    print(f"{'seed':4}  {'model':28} {'accuracy':>8} {'weight on forbidden words':>26}")
+    for seed in range(given.seeds):
+        for kind in ("as it likes", "deceiving", "without forbidden words"):
+            hide = kind.startswith("without")
+            torch.manual_seed(seed)
+            model = CLASSIFIERS[given.model].make(
+                vocabulary=UNK + 1 + len(ids), classes=len(names), embedding=64, dropout=0.3, word_dropout=0.0
+            )
+            learn, look = (Data(*part, names, ids, hide) for part in (train, test))
+            fit(model, learn, given.penalty * (kind == "deceiving"), given.steps, 64, 2e-3, seed)
+            accuracy, weight = measured(model, look)
+            print(f"{seed:4}  {kind:28} {accuracy:8.4f} {weight:26.5f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
