@@ -1,6 +1,8 @@
 """C77: states with context are alike, and what comes of driving them apart; C78: tying and masked words.
 
-The models are those of `claims.debate`. Strengths were chosen with seed 100: see DIVERSITY, TIE and MASKED.
+The models are those of `claims.debate`. Strengths were chosen with seed 100: diversity λ = .3 (with 1 accuracy
+falls by .02), tie λ = 1, masked words η = 1. In these texts no word tells of another, so that there is
+nothing to guess a masked word by: with seed 100 that remedy changed nothing.
 
 C77  Conicity of the BiLSTM is .1 above the MLP's. With the diversity loss it falls by half or more, accuracy
      by at most .01, τ with the gradient rises by .1, and twice as many decisions flip without the top weight.
@@ -14,9 +16,10 @@ import pytest
 
 from claims.debate import BILSTM, MLP, accuracy, case, finding
 from claims.experiment import held, over_seeds, report
+from regard.audits import NotApplicable
 
 pytestmark = pytest.mark.slow
-DIVERSITY, TIE, MASKED = (("diversity", 1.0),), (("tie", 1.0),), (("mlm", 1.0),)
+DIVERSITY, TIE, MASKED = (("diversity", 0.3),), (("tie", 1.0),), (("mlm", 1.0),)
 MODELS = {
     "MLP": (MLP, "plain", ()),
     "BiLSTM": (BILSTM, "plain", ()),
@@ -30,8 +33,13 @@ TESTS = ("conicity", "gradient_correlation", "leave_one_out_correlation", "erasu
 
 def measured(which, seed, **settings):
     name, kind, remedies = MODELS[which]
-    found = {test: finding(test, name, seed, kind, remedies, **settings).value for test in TESTS}
-    return found | {"accuracy": accuracy(case(name, seed, kind, remedies, **settings))}
+    found = {"accuracy": accuracy(case(name, seed, kind, remedies, **settings))}
+    for test in TESTS:
+        try:
+            found[test] = finding(test, name, seed, kind, remedies, **settings).value
+        except NotApplicable:  # it says the same of every text
+            found[test] = float("nan")
+    return found
 
 
 def apart(seed):
