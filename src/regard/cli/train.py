@@ -1,7 +1,7 @@
 """regard train: a run, from the user's files to a folder with a trained system."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -182,43 +182,56 @@ def attempt(command: str, out: Path) -> Iterator[None]:
 def run(
     values: dict[str, Any], out: Path, resume: bool, device: str, board: bool, sharded: bool = False
 ) -> None:
-    """Train a run and say how it went; of several processes the first one speaks."""
+    """Train a translator and say how it went."""
     from regard.runs import fit, resolved
-    from regard.runs.folder import README, finished
 
-    with attempt("regard train", out), joined(device) as team:
-        if sharded and team.size == 1:
-            complain("--shard is for several processes: torchrun --nproc-per-node 2 -m regard train …")
-
-        def done_before() -> bool:
-            if (resume or team.again) and (out / README).exists() and finished(out):
-                return True
-            resolved(values)  # what is wrong with them is said once
-            return False
-
-        if team.led(done_before):
-            if team.first:
-                console().print(f"{out} is trained to its end; there is nothing to resume.", soft_wrap=True)
-            return
-        settings = resolved(values)
-        with Watching(settings.training.steps, quiet=not team.first) as watching:
-            done = fit(
-                settings,
-                out,
-                resume=resume,
-                device=team.device,
-                board=board,
-                listen=watching.see,
-                say=watching.say,
-                team=team,
-                sharded=sharded,
-            )
-    if not team.first:
+    more = {"sharded": True} if sharded else {}
+    done = trained(fit, resolved, values, out, resume, device, board, "regard train", "tokens", **more)
+    if done is None:
         return
     answer, scores = console(), done.quality
     figures = f"BLEU {scores.bleu:.1f}, chrF {scores.chrf:.1f}, exact match {scores.exact_match:.3f}"
     answer.print(f"{figures} on {scores.sentences:,} validation sentences", soft_wrap=True)
     answer.print(f"{out}: regard translate {out} < in.txt > out.txt", soft_wrap=True)
+
+
+def trained(
+    fit: Callable[..., Any],
+    resolve: Callable[[dict[str, Any]], Any],
+    values: dict[str, Any],
+    out: Path,
+    resume: bool,
+    device: str,
+    board: bool,
+    command: str,
+    unit: str,
+    **more: Any,
+) -> Any:
+    """What `fit` returns, with a bar while it trains; of several processes the first one speaks.
+
+    None in the others, and where there is nothing left to do.
+    """
+    from regard.runs.folder import README, finished
+
+    with attempt(command, out), joined(device) as team:
+        if more.get("sharded") and team.size == 1:
+            complain("--shard is for several processes: torchrun --nproc-per-node 2 -m regard train …")
+
+        def done_before() -> bool:
+            if (resume or team.again) and (out / README).exists() and finished(out):
+                return True
+            resolve(values)  # what is wrong with them is said once
+            return False
+
+        if team.led(done_before):
+            if team.first:
+                console().print(f"{out} is trained to its end; there is nothing to resume.", soft_wrap=True)
+            return None
+        settings = resolve(values)
+        with Watching(settings.training.steps, quiet=not team.first, unit=unit) as watching:
+            more |= {"listen": watching.see, "say": watching.say, "board": board}
+            done = fit(settings, out, resume=resume, device=team.device, team=team, **more)
+    return done if team.first else None
 
 
 class Watching:

@@ -18,13 +18,11 @@ from regard.cli.train import (
     Seed,
     Set,
     Steps,
-    Watching,
-    attempt,
     chosen,
     merged,
     train,
+    trained,
 )
-from regard.training import joined
 
 Data = Annotated[
     Path | None, Option(help="Labelled texts: .tsv (text, tab, label) or .jsonl (text, label …); .gz too.")
@@ -130,36 +128,15 @@ def words_of(path: Path) -> list[str]:
 
 
 def run(values: dict[str, Any], out: Path, resume: bool, device: str, board: bool) -> None:
-    """Train a run and say how it went; of several processes the first one speaks."""
+    """Train a classifier and say how it went."""
     from regard.runs.fit_classifier import fit_classifier
-    from regard.runs.folder import README, finished
     from regard.runs.resolve_classifier import resolved_classifier
 
-    with attempt("regard train classification", out), joined(device) as team:
-
-        def done_before() -> bool:
-            if (resume or team.again) and (out / README).exists() and finished(out):
-                return True
-            resolved_classifier(values)  # what is wrong with them is said once
-            return False
-
-        if team.led(done_before):
-            if team.first:
-                console().print(f"{out} is trained to its end; there is nothing to resume.", soft_wrap=True)
-            return
-        settings = resolved_classifier(values)
-        with Watching(settings.training.steps, quiet=not team.first, unit="texts") as watching:
-            done = fit_classifier(
-                settings,
-                out,
-                resume=resume,
-                device=team.device,
-                board=board,
-                listen=watching.see,
-                say=watching.say,
-                team=team,
-            )
-    if not team.first:
+    command = "regard train classification"
+    done = trained(
+        fit_classifier, resolved_classifier, values, out, resume, device, board, command, unit="texts"
+    )
+    if done is None:
         return
     answer, scores = console(), done.quality
     figures = f"accuracy {scores.accuracy:.4f}, macro F1 {scores.macro_f1:.4f}"
