@@ -1,8 +1,8 @@
 """C77: states with context are alike, and what comes of driving them apart; C78: tying and masked words.
 
-The models are those of `claims.debate`. Strengths were chosen with seed 100: diversity λ = .3 (with 1 accuracy
-falls by .02), tie λ = 1, masked words η = 1. In these texts no word tells of another, so that there is
-nothing to guess a masked word by: with seed 100 that remedy changed nothing.
+The models are those of `claims.debate`. Strengths were chosen with seed 100: diversity λ = .3 (with 1
+accuracy falls by .02), tie λ = 1, masked words η = 1. In these texts no word tells of another, so that there
+is nothing to guess a masked word by: with seed 100 that remedy changed nothing.
 
 C77  Conicity of the BiLSTM is .1 above the MLP's. With the diversity loss it falls by half or more, accuracy
      by at most .01, τ with the gradient rises by .1, and twice as many decisions flip without the top weight.

@@ -19,7 +19,7 @@ def page(
     )
     return f"""# A classifier
 
-An `{chosen["name"]}` of {model.parameter_count():,} parameters, score `{chosen["score"]}`, map
+Its model is `{chosen["name"]}`, of {model.parameter_count():,} parameters: score `{chosen["score"]}`, map
 `{chosen["map"]}`{alpha}, trained for {steps:,} steps on {data.corpus or data.train} (seed {settings.seed}) to
 tell {len(labels)} classes apart.
 
