@@ -15,7 +15,6 @@ from claims.experiment import train
 from claims.texts import Texts, loss
 from regard.audits import AUDITS, of_model
 from regard.audits.looking_elsewhere import looking_elsewhere
-from regard.audits.shift import slopes_of
 from regard.audits.training import even
 from regard.core.tokens import UNK
 from regard.data.corpora.sentiment import NEGATIVE, POSITIVE, sentiment
@@ -104,7 +103,6 @@ def case_of(model, seed, part=None):
     rows = [row[:n].tolist() for row, n in zip(part.tokens, part.lengths, strict=True)]
     marks = [row[:n].tolist() for row, n in zip(part.gold, part.lengths, strict=True)]
     case = of_model(model, rows, labels=part.wanted, highlights=marks)
-    object.__setattr__(case, "slopes", slopes_of(model))
     return case
 
 

@@ -61,6 +61,7 @@ class Case:
     ask: Callable[[Texts, Tensor], Tensor]  # predict, unchecked
     look: Callable[[Texts, Tensor], tuple[Tensor, Again | None]]
     gradients: Callable[[Texts, Tensor], Tensor] | None = None  # (b, n), at least 0
+    slopes: Callable[[Texts, Tensor], tuple[Tensor, Tensor]] | None = None  # vectors, gradients (b, n, d)
     states: Callable[[Texts, Tensor], tuple[Tensor, Tensor]] | None = None  # states and vectors, (b, n, d)
     labels: Tensor | None = None  # (N,): the right classes
     highlights: Sequence[Sequence[bool]] | None = None  # for each text, which words people find decisive
@@ -89,6 +90,7 @@ class Case:
             ask=moved(self.ask),
             look=moved(self.look),
             gradients=moved(self.gradients),
+            slopes=moved(self.slopes),
             states=moved(self.states),
             labels=None if self.labels is None else self.labels[rows],
             highlights=pick(self.highlights),

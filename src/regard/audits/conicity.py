@@ -10,12 +10,12 @@ Mohankumar et al. (2020), "Towards Transparent and Explainable Attention Models"
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from regard.audits.case import Batch, Case
 from regard.audits.finding import Finding, NotApplicable
 from regard.audits.measures import bootstrap
 from regard.audits.table import register
+from regard.models.classifiers.remedies.diversity import conicity as cone
 
 
 @register("out of context", better="lower")
@@ -38,11 +38,3 @@ def conicity(case: Case, *, seed: int = 0) -> Finding:
         len(found),
         "mean cosine of states with their mean; yardstick: of the words' vectors",
     )
-
-
-def cone(x: Tensor, lengths: Tensor) -> Tensor:
-    """Conicity of the first `lengths` (b,) vectors of x (b, n, d): (b,)."""
-    there = (torch.arange(x.shape[1], device=x.device) < lengths.unsqueeze(-1)).unsqueeze(-1)
-    x = torch.where(there, x, 0)
-    middle = x.sum(-2, keepdim=True) / lengths.view(-1, 1, 1)
-    return (F.cosine_similarity(x, middle, dim=-1) * there.squeeze(-1)).sum(-1) / lengths

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.audits.case import Again, Case, Texts
 from regard.core.tokens import PAD
-from regard.explanations.gradient_x_input import gradient_x_input
+from regard.explanations.gradient import slopes
 from regard.explanations.subject import subject
 from regard.looking import record
 from regard.models.classifiers import Classifier as Model
@@ -45,10 +45,15 @@ def of_model(
 
         return model.over_words(seen), again
 
-    def gradients(texts: Texts, rows: Tensor) -> Tensor:
+    def slopes_at(texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor]:
         tokens, lengths, *second = given(texts, rows)
         pair = (second[0], second[1]) if second else None
-        return gradient_x_input(model, tokens, lengths, hold_attention=True, second=pair).abs().cpu()
+        vectors, slope = slopes(subject(model, tokens, lengths, pair), None, hold_attention=True)
+        return vectors.cpu(), slope.cpu()
+
+    def gradients(texts: Texts, rows: Tensor) -> Tensor:
+        vectors, slope = slopes_at(texts, rows)
+        return (vectors * slope).sum(-1).abs()
 
     def states(texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor]:
         tensors = given(texts, rows)
@@ -62,6 +67,7 @@ def of_model(
         ask,
         look,
         gradients=gradients,
+        slopes=slopes_at,
         states=states if hasattr(model, "states") else None,
         differentiable=True,
         **more,

@@ -12,34 +12,24 @@ vectors of words are on average.
 Kindermans et al. (2017), "The (Un)reliability of saliency methods", arXiv:1711.00867.
 """
 
-from collections.abc import Callable
-
 import torch
-from torch import Tensor
 
-from regard.audits.case import Case, Texts
+from regard.audits.case import Case
 from regard.audits.finding import Finding, NotApplicable
 from regard.audits.measures import bootstrap, kendall
-from regard.audits.ours import together
 from regard.audits.table import register
-from regard.explanations.gradient import slopes
-from regard.explanations.subject import subject
-from regard.models.classifiers import Classifier as Model
-
-Slopes = Callable[[Texts, Tensor], tuple[Tensor, Tensor]]  # vectors and gradients at them, (b, n, d)
 
 
 @register(None, better="lower")
 def shift(case: Case, *, seed: int = 0) -> Finding:
     """Move the vectors of words, and the model with them."""
-    slopes_at: Slopes | None = getattr(case, "slopes", None)
-    if slopes_at is None:
+    if case.slopes is None:
         raise NotApplicable("the vectors of words and the gradients at them were not given")
     generator = torch.Generator().manual_seed(seed)
     parts = []
     for batch in case.batches:
         texts = [case.texts[i] for i in batch.rows.tolist()]
-        vectors, slope = (x.detach().double().cpu() for x in slopes_at(texts, batch.rows))
+        vectors, slope = (x.detach().double().cpu() for x in case.slopes(texts, batch.rows))
         parts.append((batch, vectors, slope))
     norms = torch.cat([vectors.norm(dim=-1)[batch.there] for batch, vectors, _ in parts])
     s = torch.randn(parts[0][1].shape[-1], generator=generator, dtype=torch.float64)
@@ -69,13 +59,3 @@ def shift(case: Case, *, seed: int = 0) -> Finding:
             "Kendall's τ of the two orders": float(tau.nanmean()),
         },
     )
-
-
-def slopes_of(model: Model) -> Slopes:
-    """The vectors of words in texts, and the gradients there, attention held fixed, of a model of ours."""
-
-    def at(texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor]:
-        tokens, lengths = together(texts, model)
-        return slopes(subject(model, tokens, lengths), None, True)
-
-    return at

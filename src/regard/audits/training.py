@@ -143,6 +143,7 @@ class Trainable:
         def loss(some: Some) -> Tensor:
             return model.loss(some.wanted, some.tokens, some.lengths)
 
+        learn(model, self.batches(self.texts, 0), loss, self.training, 1, 0)  # the first step is slower
         begun = monotonic()
         learn(model, self.batches(self.texts, 0), loss, self.training, tried, 0)
         return (monotonic() - begun) / tried * self.training.steps
