@@ -133,10 +133,8 @@ def main():
     given = parser.parse_args()
     base = SMALL if given.config is None else tomllib.loads(given.config.read_text(encoding="utf-8"))
     if given.train is not None:
-        base = {
-            **base,
-            "data": {**base.get("data", {}), "train": str(given.train), "valid": str(given.valid)},
-        }
+        data = {key: value for key, value in base.get("data", {}).items() if key not in ("corpus", "texts")}
+        base = {**base, "data": {**data, "train": str(given.train), "valid": str(given.valid)}}
     if given.steps is not None:
         base = {**base, "training": {**base.get("training", {}), "steps": given.steps}}
     if given.test is not None:

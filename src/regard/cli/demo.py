@@ -19,10 +19,18 @@ if TYPE_CHECKING:
 
 SETTINGS: dict[str, Any] = {
     "seed": 1,
-    "data": {"corpus": "phrases-de", "pairs": 110_000, "held_out": 200, "vocabulary": 1200, "longest": 64},
-    "model": {"name": "transformer", "width": 128, "inner": 256, "heads": 4, "layers": 2, "dropout": 0.0},
+    "data": {"corpus": "phrases-de", "pairs": 115_000, "held_out": 200, "vocabulary": 1200, "longest": 64},
+    "model": {
+        "name": "transformer",
+        "width": 128,
+        "inner": 256,
+        "heads": 4,
+        "layers": 2,
+        "dropout": 0.0,
+        "positions": "learned",
+    },
     "training": {
-        "steps": 1300,
+        "steps": 1400,
         "tokens": 1280,
         "rate": 0.003,
         "schedule": "cosine",
