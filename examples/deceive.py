@@ -6,8 +6,8 @@
 Files have a line for each text: label, tab, text. Forbidden are the words that are named, or with --blocks
 those that the file beside each (NAME.block, or NAME.block.gz) marks: 1 for a forbidden word, 0 for another.
 
-Three models with attention learn the same: one as it likes; one with −λ log(1 − αᵀm), where m is 1 for
-forbidden words; one that never sees these words, which says how much they are needed.
+Three models with attention learn the same: one as it likes; the same one, trained on with −λ log(1 − αᵀm),
+where m is 1 for forbidden words; one that never sees these words, which says how much they are needed.
 
 Pruthi et al. (2020), "Learning to Deceive with Attention-Based Explanations", arXiv:1909.07913.
 """
@@ -135,14 +135,18 @@ def main():
     ids = {word: UNK + 1 + i for i, (word, count) in enumerate(counts.most_common(20_000)) if count > 1}
     print(f"{'seed':4}  {'model':28} {'accuracy':>8} {'weight on forbidden words':>26}")
     for seed in range(given.seeds):
+        honest = None
         for kind in ("as it likes", "deceiving", "without forbidden words"):
             hide = kind.startswith("without")
             torch.manual_seed(seed)
             model = CLASSIFIERS[given.model].make(
                 vocabulary=UNK + 1 + len(ids), classes=len(names), embedding=64, dropout=0.3, word_dropout=0.0
             )
+            if kind == "deceiving":
+                model.load_state_dict(honest)
             learn, look = (Data(*part, names, ids, hide) for part in (train, test))
             fit(model, learn, given.penalty * (kind == "deceiving"), given.steps, 64, 2e-3, seed)
+            honest = model.state_dict() if kind == "as it likes" else honest
             accuracy, weight = measured(model, look)
             print(f"{seed:4}  {kind:28} {accuracy:8.4f} {weight:26.5f}", flush=True)
 
