@@ -140,7 +140,7 @@ def main():
             hide = kind.startswith("without")
             torch.manual_seed(seed)
             model = CLASSIFIERS[given.model].make(
-                vocabulary=UNK + 1 + len(ids), classes=len(names), embedding=64, dropout=0.3, word_dropout=0.0
+                vocabulary=UNK + 1 + len(ids), classes=len(names), embedding=64, dropout=0.5, word_dropout=0.0
             )
             if kind == "deceiving":
                 model.load_state_dict(honest)
