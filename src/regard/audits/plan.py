@@ -47,6 +47,7 @@ def plan(case: Case, *, quick: bool) -> Plan:
             "permutation": options.get("shuffles", 100) * again,
             "adversary": (3 * options.get("steps", 300) + options.get("draws", 100)) * again,
             "removal": 4 * n * again,
+            "contradiction": n * again + once,
             "leave_one_out_correlation": n * once,
         }
         train = getattr(case.train, "seconds", 0.0) * getattr(audit.function, "trainings", 1)
