@@ -119,6 +119,7 @@ def picture(found, file):
 
 
 def main():
+    """Train and audit what is not known yet, then show all of it."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

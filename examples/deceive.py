@@ -114,6 +114,7 @@ def measured(model, data):
 
 
 def main():
+    """Train the three models for each seed, and print what they do."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -118,3 +118,9 @@ def test_wrong_input_is_one_line(trained, data, tmp_path):
     odd.write_text("a film\tso so\n", encoding="utf-8")
     assert "not among those trained on" in complaint(mlp, "--data", odd, "--overwrite")
     assert "no such file" in complaint(mlp, "--data", tmp_path / "none.tsv", "--overwrite")
+
+
+def test_no_run_is_audited_if_another_cannot_be(trained, data, tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.cli.audit.audited", lambda *_: pytest.fail("an audit began"))
+    first = trained / "attentive_bilstm"
+    assert "no folder" in complaint(first, tmp_path / "nowhere", "--data", data, "--overwrite")

@@ -11,7 +11,6 @@ Jain & Wallace (2019), "Attention is not Explanation", arXiv:1902.10186, §4.1.
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from regard.audits.case import Case, padded
@@ -60,8 +59,3 @@ def agreement(case: Case, one: Sequence[Tensor], other: Sequence[Tensor]) -> Ten
     rows = case.longer
     x, y = (padded([scores[i].double() for i in rows.tolist()]) for scores in (one, other))
     return kendall(x, y, case.lengths[rows])
-
-
-def no_order(scores: Sequence[Tensor]) -> bool:
-    """Whether no text has two words with different scores."""
-    return all(bool(torch.all(row == row[:1])) for row in scores)

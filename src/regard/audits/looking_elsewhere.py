@@ -21,7 +21,7 @@ def looking_elsewhere(model: Model, base: Model, tokens: Tensor, lengths: Tensor
     """TVD(ŷ_a, ŷ_b) − λ KL(α_a ‖ α_b) of each text: (b,)."""
     with record(model, model.looks, grad=True) as seen:
         said = model(tokens, lengths).softmax(-1)
-    with quiet(base, []), torch.no_grad(), record(base, base.looks) as there:
+    with quiet(base), torch.no_grad(), record(base, base.looks) as there:
         right = base(tokens, lengths).softmax(-1)
     far = kl(model.over_words(seen).mean(-2), base.over_words(there).mean(-2))
     return tvd(said, right) - strength * far

@@ -27,19 +27,19 @@ def of_model(
         return (*together(texts, model), *second)
 
     def ask(texts: Texts, rows: Tensor) -> Tensor:
-        with quiet(model, texts), torch.no_grad():
+        with quiet(model), torch.no_grad():
             found: Tensor = model(*given(texts, rows)).double().softmax(-1)
             return found
 
     def look(texts: Texts, rows: Tensor) -> tuple[Tensor, Again]:
         tensors = given(texts, rows)
-        with quiet(model, texts), torch.no_grad():
+        with quiet(model), torch.no_grad():
             knows, answer = model.given(*tensors), model.prepared(*tensors)
             with record(model, model.looks) as seen:
                 answer()
 
         def again(weights: Tensor) -> Tensor:
-            with quiet(model, texts), model.looking_with(weights, knows):
+            with quiet(model), model.looking_with(weights, knows):
                 found: Tensor = answer().double().softmax(-1)
                 return found
 
@@ -57,7 +57,7 @@ def of_model(
 
     def states(texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor]:
         tensors = given(texts, rows)
-        with quiet(model, texts), torch.no_grad():
+        with quiet(model), torch.no_grad():
             vectors, knows = model.embed(tensors[0]), model.given(*tensors)
             extra = () if knows is None or seconds is not None else (knows,)
             return model.states(vectors, tensors[1], *extra).cpu(), vectors.cpu()  # type: ignore[operator]
@@ -74,7 +74,7 @@ def of_model(
     )
 
 
-def quiet(model: Model, texts: Texts) -> Any:
+def quiet(model: Model) -> Any:
     """Without dropout; afterwards every part of the model is as it was."""
     return subject(model, torch.zeros(1, 1, dtype=torch.long)).quiet()
 

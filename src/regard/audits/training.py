@@ -72,11 +72,7 @@ class Trainable:
         key = (seed, uniform, *added.items(), tuple(one), tuple(other), against, strength, steps)
         if key not in self.known:
             model, queries = self.fresh(seed, added, one), self.queries if uniform else 1
-            texts = (
-                [[UNK if t in set(other) else t for t in text] for text in self.texts]
-                if other
-                else self.texts
-            )
+            texts = hidden(self.texts, other)
 
             def loss(some: Some) -> Tensor:
                 if against is not None:
@@ -129,7 +125,7 @@ class Trainable:
     def queries(self) -> int:
         """How many queries look over the words."""
         assert self.model is not None
-        with quiet(self.model, []), torch.no_grad(), record(self.model, self.model.looks) as seen:
+        with quiet(self.model), torch.no_grad(), record(self.model, self.model.looks) as seen:
             self.model(*together(self.texts[:1], self.model))
         return self.model.over_words(seen).shape[1]
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -95,6 +96,8 @@ def audit(
             complain(f"{file} is there already, and a report is not overwritten: give --overwrite.")
     wish = Wish(data, train, source, target, gold_alignments, quick, overwrite, seed, chosen(device))
     try:
+        for run in runs:
+            not_yet(run, wish)
         reports = [audited(run, wish) for run in runs]
         write(reports, html, json_)
     except (RunError, SettingsError, WeightsError, ImportError, ValueError) as error:
@@ -107,13 +110,21 @@ def audit(
     show(reports)
 
 
-def audited(run: Path, wish: Wish) -> "Report":
-    """The report of one run, with a bar while it is made."""
-    from regard.audits.folder import FOLDER, audit_run
+def not_yet(run: Path, wish: Wish) -> None:
+    """Refuse a folder that is not there, or has its report: before any of several runs is audited."""
+    from regard.audits.folder import FOLDER
 
+    if not run.is_dir():
+        raise RunError(f"there is no folder {run}.")
     there = run / FOLDER / f"{'quick' if wish.quick else 'full'}.json"
     if there.exists() and not wish.overwrite:
         raise RunError(f"{there} is there already, and a report is not overwritten: give --overwrite.")
+
+
+def audited(run: Path, wish: Wish) -> "Report":
+    """The report of one run, with a bar while it is made."""
+    from regard.audits.folder import audit_run
+
     case, what = case_of(run, wish)
     names: dict[str, str] = {}  # of the test that comes after each
     with Progress(
@@ -152,7 +163,8 @@ def case_of(run: Path, wish: Wish) -> "tuple[Case, str]":
             for i, text in enumerate(labelled(wish.data), 1)
         ]
         again = None if wish.train is None else of_run(run, system, wish.train)
-        return of_texts(system, texts, train=again), repr(texts)
+        learned = None if wish.train is None else sha256(wish.train.read_bytes()).hexdigest()
+        return of_texts(system, texts, train=again), repr((texts, learned))
     other = load(run, wish.device)
     if not isinstance(other, Translator):
         raise RunError(f"{run} holds an aligner: audits are for classifiers and translators.")

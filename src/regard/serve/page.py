@@ -1,12 +1,11 @@
 """The page: its files as they are served, and all of it in one file as it is saved."""
 
-from base64 import b64encode
 from functools import cache
-from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
 from regard.views import assets
+from regard.views.page import policy
 
 SCRIPTS = ["address", "parts", "chances", "panel", "page"]  # one after the other
 HEAD, DATA = "<!-- head -->", "<!-- data -->"
@@ -39,11 +38,8 @@ def script() -> str:
 def saved(data: dict[str, Any]) -> str:
     """The page in one file, with what it shows inside: it asks nobody for anything, and works from a disk."""
     styles, scripts = assets.style() + _read("page.css"), assets.script() + script()
-    policy = (
-        f"default-src 'none'; script-src {_hash(scripts)}; style-src {_hash(styles)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{styles}</style>'
+    allowed = policy([scripts], [styles])
+    head = f'<meta http-equiv="Content-Security-Policy" content="{allowed}">\n<style>{styles}</style>'
     shown = (
         f'<script type="application/json" id="saved">{assets.embed(data)}</script>\n'
         f"<script>{scripts}</script>"
@@ -51,10 +47,6 @@ def saved(data: dict[str, Any]) -> str:
     before, after = _read("page.html").split(HEAD)
     middle, end = after.split(DATA)
     return before + head + middle + shown + end
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 @cache
