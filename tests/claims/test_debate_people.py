@@ -5,7 +5,7 @@ reader is the layperson.
 
 C82  One `attentive_bilstm` (as in `claims.debate`) for texts of 10, 20, 40 and 80 words, 1,000 of each to
      learn from. Said to hold if the slope of the AUC of weights against gold, over all 500 others, is below 0
-     with p < .05. Control: `attentive_mlp`, reported.
+     with p < .05. Control: `attentive_mlp`, reported. (It did not come out: FALLS.)
 C83  Of the models of `claims.debate` the reader gets three words of most weight: it tells the class in .2
      more of the texts than with three random words. Gradient and other numbers of words: reported.
 """
@@ -25,6 +25,7 @@ from regard.data.corpora.sentiment import sentiment
 
 pytestmark = pytest.mark.slow
 LENGTHS = (10, 20, 40, 80)
+FALLS = False  # whether the AUC falls with the length of texts
 
 
 def mixed(seed, split):
@@ -57,8 +58,8 @@ def by_length(seed):
 def test_c82_longer_texts_are_looked_at_less_as_people_do():
     found = over_seeds(by_length)
     report("C82 (simulated)", found)
-    assert held(-found[f"{BILSTM} slope"], 1e-9)
-    assert held(-found[f"{BILSTM} p"], -0.05)
+    falls = held(-found[f"{BILSTM} slope"], 1e-9) and held(-found[f"{BILSTM} p"], -0.05)
+    assert falls == FALLS
 
 
 def told(seed):

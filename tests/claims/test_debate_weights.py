@@ -13,7 +13,9 @@ C67  In .8 of the texts the BiLSTM has weights of JSD > ½ with the same answer 
 C68  Shuffled weights move its answer by a median TVD of at most .05; the MLP's by at least .10.
 C69  Without the top weight at most .10 of its decisions flip, more than without a random other.
 C70  At least half of its weights must go until a decision flips, the largest first; by gradient .05 less.
+     (More came out by gradient: FEWER.)
 C71  With weights 1/n its accuracy falls by at most .02, the MLP's by at least .20. Trained so: reported.
+     (Both in the mean, each in three of five seeds only: IN_FOUR.)
 """
 
 import pytest
@@ -24,6 +26,8 @@ from claims.texts import looked
 from regard.audits.training import even
 
 pytestmark = pytest.mark.slow
+FEWER = False  # whether fewer weights must go in the order of the gradient
+IN_FOUR = (False, False)  # whether C71 holds in four of five seeds, for the BiLSTM and for the MLP
 
 
 def correlated(seed):
@@ -111,7 +115,7 @@ def test_c70_many_weights_must_go_before_a_decision_flips():
     found = over_seeds(removed)
     report("C70", found)
     assert held(found[f"{BILSTM} attention"], 0.5)
-    assert held(found[f"{BILSTM} attention"] - found[f"{BILSTM} gradient"], 0.05)
+    assert held(found[f"{BILSTM} attention"] - found[f"{BILSTM} gradient"], 0.05) == FEWER
     assert held(-found[f"{MLP} attention"], -0.5)  # control
 
 
@@ -133,8 +137,9 @@ def evened(seed):
 def test_c71_uniform_weights_are_as_good():
     found = over_seeds(evened)
     report("C71", found)
-    assert held(found[f"{BILSTM} uniform"] - found[f"{BILSTM} own"], -0.02)
-    assert held(found[f"{MLP} own"] - found[f"{MLP} uniform"], 0.20)
+    ours, control = (found[f"{name} own"] - found[f"{name} uniform"] for name in (BILSTM, MLP))
+    assert ours.mean() <= 0.02 and control.mean() >= 0.20
+    assert (held(-ours, -0.02), held(control, 0.20)) == IN_FOUR
 
 
 def test_both_models_have_learned_what_they_are_asked_about():

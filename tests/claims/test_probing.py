@@ -4,7 +4,7 @@ The generator: 200 word types with a state each, met 6,000 times, each time with
 types more often. Real labels are linear in the state of the type; those of the control task are drawn for
 each type. The probe has a wide hidden layer. Said to hold if the two accuracies are within 10 points of each
 other, while the control's code is at least twice as long, and the online and the variational code agree on
-the order.
+the order. (1.88 to 2.33 times came out, twice as long or more in two of five seeds: TWICE.)
 """
 
 import pytest
@@ -14,6 +14,7 @@ from claims.experiment import held, over_seeds, report
 from regard.analyses import control_task, online, variational
 
 TYPES, N, D, K, NOISE = 200, 6000, 32, 8, 0.1
+TWICE = False  # whether the control's online code is twice as long
 
 
 def words(seed, n=N):
@@ -52,5 +53,6 @@ def test_c93_codelength_tells_what_accuracy_does_not():
     found = over_seeds(measure)
     report("C93", found)
     assert held(-found["online: accuracy, real − control"], -0.1)
-    assert held(found["online: control / real code"], 2.0)
+    assert held(found["online: control / real code"], 2.0) == TWICE
+    assert held(found["online: control / real code"], 1.0)
     assert held(found["variational: control / real code"], 1.0)  # the same order
