@@ -2,7 +2,9 @@
 
 FIXED were fixed on planted models, whose truth is known (`regard.audits.planted`): failed is the median of
 the unfaithful ones, passed that of the faithful ones, of seeds that are not reported. A test that is in
-neither table is made and shown, and not judged. `python -m regard.audits.planted fix` repeats it.
+none of the tables is made and shown, and not judged. `python -m regard.audits.planted fix` repeats it.
+
+TRAINED are those of the tests that train, fixed in the same way by `fix --full`.
 
 GIVEN were set by hand, for planted models cannot fix them. `consistency` is a gate: a model with the weights
 that are its own answers as before, of any kind. Of functions there is no gradient, and there are no states:
@@ -27,4 +29,6 @@ FIXED: dict[str, Ramp] = {
     "uniform": (0.0, 0.66),
 }
 
-RAMPS: dict[str, Ramp] = {**GIVEN, **FIXED}
+TRAINED: dict[str, Ramp] = {}
+
+RAMPS: dict[str, Ramp] = {**GIVEN, **FIXED, **TRAINED}

@@ -4,8 +4,8 @@
     report    models of seeds 0–4, judged by thresholds.py, and each kind without itself in the fixing
     table     what was reported, as Markdown
 
-Results are written to FOLDER/planted_fixing.json and FOLDER/planted.json. With --full the tests that
-can train from texts and functions alone are made, too; the files are then called planted_full_… .
+Results are written to FOLDER/planted_fixing.json and FOLDER/planted.json. With --full the audit is the one
+with training texts, and the thresholds are those of the tests that train; the files are called planted_full…
 """
 
 import argparse
@@ -16,7 +16,7 @@ from regard.audits.calibration import Result, fix, from_dict, graded, run, separ
 from regard.audits.planted.summary import summary
 from regard.audits.planted.table import KINDS
 from regard.audits.table import AUDITS
-from regard.audits.thresholds import FIXED, GIVEN
+from regard.audits.thresholds import FIXED, GIVEN, TRAINED
 from regard.core.files import write_text
 
 FIXING, REPORTING = range(100, 105), range(5)
@@ -35,11 +35,15 @@ def main(arguments: list[str] | None = None) -> None:
     fixing, reported = given.folder / f"{stem}_fixing.json", given.folder / f"{stem}.json"
     if given.part in ("fix", "all"):
         results = measured(FIXING, fixing, given.full)
-        ramps = fix(results)
         made = {name for result in results for name, one in result.findings.items() if one.value is not None}
-        for name in sorted(name for name in made if AUDITS[name].condition is not None and name not in GIVEN):
+        asked = {
+            name for name in made - set(GIVEN) if AUDITS[name].condition and AUDITS[name].trains == given.full
+        }
+        ramps = {name: ramp for name, ramp in fix(results).items() if name in asked}
+        for name in sorted(asked):
             print(f'    "{name}": {ramps[name]},' if name in ramps else f"    # {name}: left out")
-        print("as in thresholds.py" if ramps == FIXED else "NOT as in thresholds.py")
+        same = ramps == (TRAINED if given.full else FIXED)
+        print("as in thresholds.py" if same else "NOT as in thresholds.py")
     if given.part in ("report", "all"):
         measured(REPORTING, reported, given.full)
     if given.part in ("report", "table", "all"):

@@ -16,10 +16,10 @@ from torch.nn import functional as F
 from regard.audits.planted.beside import mass
 from regard.audits.planted.handed import Answer, Halves, Looking, handed
 from regard.audits.planted.part import WIDTH, Scores, States, context
-from regard.audits.planted.plain import RATE, STEPS, bilstm
+from regard.audits.planted.plain import bilstm
 from regard.audits.planted.table import Made, register
 from regard.audits.planted.texts import VOCABULARY, Texts, is_label_word
-from regard.audits.planted.training import fit
+from regard.audits.planted.training import RATE, STEPS, fit
 from regard.core.tokens import UNK
 from regard.looking import record
 
@@ -47,7 +47,7 @@ def deceptive(texts: Texts) -> Made:
     fit(model, loss, texts, steps=STEPS, rate=RATE)
     halves = Halves(model)
     left = mass(halves, texts)
-    return Made(handed(halves), {"mass on label words": left}, left <= HIDES)
+    return Made(handed(halves), {"mass on label words": left}, left <= HIDES, model)
 
 
 class Unbounded(Looking):

@@ -27,7 +27,7 @@ def another_seeds(texts: Texts) -> Made:
         apart = float(
             jsd(*(model.weights(texts.test, lengths).double() for model in (answers, shown))).mean()
         )
-    return Made(handed(answers, shown), {"JSD of the two": apart}, apart >= DIFFER)
+    return Made(handed(answers, shown), {"JSD of the two": apart}, apart >= DIFFER, answers.model)
 
 
 def sharp() -> Classifier:

@@ -9,10 +9,10 @@ be measured, and is not known beforehand.
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.audits.planted.handed import Functions, Halves, handed
+from regard.audits.planted.handed import Halves, handed
 from regard.audits.planted.table import Made, register
 from regard.audits.planted.texts import VOCABULARY, Texts
-from regard.audits.planted.training import fit
+from regard.audits.planted.training import RATE, STEPS, fit
 from regard.models.classifiers import Classifier, attentive_bilstm, attentive_mlp
 
 SMALL = {
@@ -23,7 +23,6 @@ SMALL = {
     "word_dropout": 0.0,
     "width": 32,
 }
-STEPS, RATE = 150, 2e-2
 
 
 def mlp(**more: str) -> Classifier:
@@ -46,24 +45,24 @@ def learned(model: Classifier, texts: Texts) -> Classifier:
     return model
 
 
-def functions(model: Classifier) -> Functions:
-    """What is handed over of a classifier with one query."""
-    return handed(Halves(model))
+def made(model: Classifier, texts: Texts) -> Made:
+    """A classifier with one query, trained and handed over."""
+    return Made(handed(Halves(learned(model, texts))), model=model)
 
 
 @register("bounded", faithful=True)
 def bounded(texts: Texts) -> Made:
     """No context, states bounded by tanh, a linear read-out; softmax."""
-    return Made(functions(learned(mlp(), texts)))
+    return made(mlp(), texts)
 
 
 @register("sparse", faithful=True)
 def sparse(texts: Texts) -> Made:
     """The same with 1.5-entmax, whose weights can be 0."""
-    return Made(functions(learned(mlp(map="entmax15"), texts)))
+    return made(mlp(map="entmax15"), texts)
 
 
 @register("bilstm", faithful=None)
 def contextual(texts: Texts) -> Made:
     """A BiLSTM with attention: every state has read the whole text."""
-    return Made(functions(learned(bilstm(), texts)))
+    return made(bilstm(), texts)

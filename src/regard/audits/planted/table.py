@@ -13,8 +13,11 @@ from regard.audits.case import Case
 from regard.audits.outside import of_functions
 from regard.audits.planted.handed import Functions
 from regard.audits.planted.texts import Texts, texts
+from regard.audits.planted.training import BATCH, RATE, STEPS
 from regard.audits.training import Trainable
 from regard.core.registry import Table
+from regard.models.classifiers import Classifier
+from regard.runs.classifier_settings import ClassifierTraining
 
 TRIES = 6
 LEARNED = 0.9  # accuracy
@@ -27,6 +30,7 @@ class Made:
     functions: Functions
     facts: dict[str, float] = field(default_factory=dict)  # what was measured inside it
     succeeded: bool = True  # whether it is what its kind is, besides having learned
+    model: Classifier | None = None  # what answers, if it is a classifier of this project
 
 
 @dataclass(frozen=True)
@@ -51,9 +55,14 @@ class Planted:
     accuracy: float
     tries: int
     facts: dict[str, float]
+    model: Classifier | None
 
     def case(self, *, trains: bool = False) -> Case:
-        """What is audited: the functions, nothing else of the model, and, if asked, the training texts."""
+        """What is audited: the functions, and nothing else of the model.
+
+        If tests shall train: the training texts too, and the architecture where it is one of this project,
+        which is trained as anybody would (a model that deceives does not tell how it was made).
+        """
         predict, attention, intervene = self.functions
         return of_functions(
             predict,
@@ -61,7 +70,17 @@ class Planted:
             self.texts.test.tolist(),
             intervene=intervene,
             labels=self.texts.test_labels,
-            train=Trainable(self.texts.tokens.tolist(), self.texts.labels, 2) if trains else None,
+            train=self.trainable() if trains else None,
+        )
+
+    def trainable(self) -> Trainable:
+        """Texts to learn from, and how the models of this project learned from them."""
+        tokens = BATCH * self.texts.tokens.shape[1]
+        training = ClassifierTraining(
+            steps=STEPS, rate=RATE, tokens=tokens, optimiser="adam", schedule="constant", warmup=0, decay=0.0
+        )
+        return Trainable(
+            self.texts.tokens.tolist(), self.texts.labels, 2, model=self.model, training=training
         )
 
 
@@ -91,7 +110,15 @@ def plant(kind: str, seed: int) -> Planted:
         accuracy = float((said == data.test_labels).double().mean())
         if accuracy >= LEARNED and made.succeeded:
             return Planted(
-                kind, seed, entry.faithful, made.functions, data, accuracy, attempt + 1, made.facts
+                kind,
+                seed,
+                entry.faithful,
+                made.functions,
+                data,
+                accuracy,
+                attempt + 1,
+                made.facts,
+                made.model,
             )
     raise RuntimeError(
         f"{kind}, seed {seed}: none of {TRIES} models became what it should; the last has accuracy "

@@ -7,10 +7,12 @@ from torch import Tensor, nn
 
 from regard.audits.planted.texts import Texts
 
+STEPS, RATE, BATCH = 150, 2e-2, 32  # of the models of this project; others have their own steps and rates
+
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]  # tokens (b, n), lengths (b,), wanted (b,) to a number
 
 
-def fit(model: nn.Module, loss: Loss, texts: Texts, *, steps: int, rate: float, batch: int = 32) -> None:
+def fit(model: nn.Module, loss: Loss, texts: Texts, *, steps: int, rate: float, batch: int = BATCH) -> None:
     """Go downhill on the loss of batches drawn at random; the model ends in eval mode."""
     model.train()
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
