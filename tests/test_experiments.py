@@ -52,3 +52,25 @@ def test_deception_is_measured(files, forbid):
     lines = run("deceive.py", "--train", train, "--test", test, *forbid, "--steps", 3).splitlines()
     assert len(lines) == 4
     assert all(0 <= float(line.split()[-2]) <= 1 for line in lines[1:])
+
+
+def test_highlights_of_people_are_compared_and_no_text_is_printed(tmp_path):
+    """Posts of two sentences, of which one has a marked word."""
+    for name, count in (("train", 60), ("test", 12)):
+        rows = ["spans,text"]
+        for i in range(count):
+            text = f"You are a fool{i % 3}! The road goes on to town{i % 5}."
+            marked = list(range(text.index("fool"), text.index("!")))
+            rows.append(f'"{marked}","{text}"')
+        (tmp_path / f"{name}.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    out = tmp_path / "found.json"
+    given = ["--train", tmp_path / "train.csv", "--test", tmp_path / "test.csv", "--out", out]
+    said = run("human_highlights.py", *given, "--seeds", 1, "--steps", 30)
+    assert "fool" not in said and "road" not in said
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert len(found) == 4
+    for by_seed in found.values():
+        row = by_seed["0"]
+        assert row["sentences"] == 12 and row["usual class"] == 0.5 and row["F1 at random"] == 0.25
+        assert all(0 <= row[f"AUC of {what}"] <= 1 for what in ("attention", "leaving out"))
+    assert found["MLP"]["0"]["accuracy"] == 1
