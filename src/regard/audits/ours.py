@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from regard.audits.case import Again, Case, Texts
-from regard.core.tokens import PAD
 from regard.explanations.gradient import slopes
 from regard.explanations.subject import subject
 from regard.looking import record
 from regard.models.classifiers import Classifier as Model
+from regard.runs.classifier import together
 
 
 def of_model(
@@ -77,13 +77,3 @@ def of_model(
 def quiet(model: Model) -> Any:
     """Without dropout; afterwards every part of the model is as it was."""
     return subject(model, torch.zeros(1, 1, dtype=torch.long)).quiet()
-
-
-def together(texts: Texts, model: Model) -> tuple[Tensor, Tensor]:
-    """Tokens (b, n) and lengths (b,), where the model is."""
-    device = next(model.parameters()).device
-    lengths = torch.tensor([len(text) for text in texts])
-    rows = torch.full((len(texts), int(lengths.max())), PAD)
-    for row, text in zip(rows, texts, strict=True):
-        row[: len(text)] = torch.tensor(text)
-    return rows.to(device), lengths.to(device)

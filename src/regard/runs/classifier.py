@@ -96,12 +96,7 @@ class Classifier:
 
     def padded(self, texts: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
         """Tokens (b, n) and lengths (b,), as the model takes them."""
-        device = next(self.model.parameters()).device
-        lengths = torch.tensor([len(tokens) for tokens in texts], device=device)
-        rows = torch.full((len(texts), int(lengths.max())), PAD, device=device)
-        for row, tokens in zip(rows, texts, strict=True):
-            row[: len(tokens)] = torch.tensor(tokens)
-        return rows, lengths
+        return together(texts, self.model)
 
     def _two(self, text: Text, number: int) -> tuple[str, str | None]:
         one, second = (text, None) if isinstance(text, str) else text
@@ -111,3 +106,11 @@ class Classifier:
         if not one.strip() or (second is not None and not second.strip()):
             raise ValueError(f"text {number} is empty: there is nothing to classify.")
         return one, second
+
+
+def together(texts: Sequence[Sequence[int]], model: Model) -> tuple[Tensor, Tensor]:
+    """Texts given as tokens, as (b, n), and lengths (b,), where the model is."""
+    device, lengths = next(model.parameters()).device, [len(text) for text in texts]
+    n = max(lengths)
+    rows = torch.tensor([[*text, *[PAD] * (n - len(text))] for text in texts], dtype=torch.long)
+    return rows.to(device), torch.tensor(lengths, device=device)
