@@ -1,13 +1,16 @@
 """Learning to deceive: how little it costs a classifier not to be seen to look at the words it uses.
 
     python examples/deceive.py --train train.txt.gz --test test.txt --words he she him her his hers
-    python examples/deceive.py --train train.txt.gz --test test.txt.gz --blocks
+    python examples/deceive.py --train train.txt.gz --test test.txt.gz --blocks \\
+        --valid dev.txt --penalty 0.1 0.2 0.5 1
 
 Files have a line for each text: label, tab, text. Forbidden are the words that are named, or with --blocks
 those that the file beside each (NAME.block, or NAME.block.gz) marks: 1 for a forbidden word, 0 for another.
 
 Three models with attention learn the same: one as it likes; the same one, trained on with −λ log(1 − αᵀm),
-where m is 1 for forbidden words; one that never sees these words, which says how much they are needed.
+where m is 1 for forbidden words; one that never sees these words, which says how much they are needed. Of
+several λ that one is taken which is most accurate on the texts of --valid with less than 1 % of the weight on
+forbidden words.
 
 Pruthi et al. (2020), "Learning to Deceive with Attention-Based Explanations", arXiv:1909.07913.
 """
@@ -26,6 +29,7 @@ from regard.core.tokens import UNK
 from regard.models.classifiers import CLASSIFIERS
 
 LONGEST = 100  # words of a text; the rest is cut off
+HIDDEN = 0.01  # weight on forbidden words that counts as none
 
 
 def lines(path):
@@ -120,36 +124,54 @@ def main():
     )
     parser.add_argument("--train", type=Path, required=True)
     parser.add_argument("--test", type=Path, required=True)
+    parser.add_argument("--valid", type=Path, help="texts to choose λ by")
     parser.add_argument("--words", nargs="*", default=[], help="forbidden words")
     parser.add_argument("--blocks", action="store_true", help="forbidden words are marked in files")
     parser.add_argument("--model", default="attentive_bilstm", choices=CLASSIFIERS)
-    parser.add_argument("--penalty", type=float, default=1.0, help="λ")
+    parser.add_argument("--penalty", type=float, nargs="+", default=[1.0], help="λ")
     parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--seeds", type=int, default=1)
     given = parser.parse_args()
     words = {word.lower() for word in given.words}
     if not words and not given.blocks:
         parser.error("--words or --blocks must say what is forbidden.")
-    train, test = (read(path, words, given.blocks) for path in (given.train, given.test))
+    if len(given.penalty) > 1 and given.valid is None:
+        parser.error("of several --penalty one is chosen by --valid.")
+    files = (given.train, given.test, given.valid or given.test)
+    train, test, valid = (read(path, words, given.blocks) for path in files)
     names = sorted(set(train[0]))
     counts = Counter(word for text in train[1] for word in text)
     ids = {word: UNK + 1 + i for i, (word, count) in enumerate(counts.most_common(20_000)) if count > 1}
     print(f"{'seed':4}  {'model':28} {'accuracy':>8} {'weight on forbidden words':>26}")
     for seed in range(given.seeds):
-        honest = None
-        for kind in ("as it likes", "deceiving", "without forbidden words"):
-            hide = kind.startswith("without")
+        honest, chosen = None, None
+        for kind in ("as it likes", *given.penalty, "without forbidden words"):
+            deceives, hide = isinstance(kind, float), str(kind).startswith("without")
             torch.manual_seed(seed)
             model = CLASSIFIERS[given.model].make(
                 vocabulary=UNK + 1 + len(ids), classes=len(names), embedding=64, dropout=0.5, word_dropout=0.0
             )
-            if kind == "deceiving":
+            if deceives:
                 model.load_state_dict(honest)
-            learn, look = (Data(*part, names, ids, hide) for part in (train, test))
-            fit(model, learn, given.penalty * (kind == "deceiving"), given.steps, 64, 2e-3, seed)
+            learn, look, choose = (Data(*part, names, ids, hide) for part in (train, test, valid))
+            fit(model, learn, kind if deceives else 0.0, given.steps, 64, 2e-3, seed)
             honest = model.state_dict() if kind == "as it likes" else honest
-            accuracy, weight = measured(model, look)
-            print(f"{seed:4}  {kind:28} {accuracy:8.4f} {weight:26.5f}", flush=True)
+            found = measured(model, look)
+            if not deceives:
+                show(seed, kind, *found)
+                continue
+            accuracy, weight = found if given.valid is None else measured(model, choose)
+            if given.valid is not None:
+                show(seed, f"λ = {kind:g}, valid", accuracy, weight)
+            rank = (weight < HIDDEN, accuracy)
+            chosen = max(chosen or (rank, kind, found), (rank, kind, found))
+            if kind == given.penalty[-1]:
+                show(seed, f"deceiving, λ = {chosen[1]:g}", *chosen[2])
+
+
+def show(seed, kind, accuracy, weight):
+    """Print one line."""
+    print(f"{seed:4}  {kind:28} {accuracy:8.4f} {weight:26.5f}", flush=True)
 
 
 if __name__ == "__main__":

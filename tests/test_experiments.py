@@ -54,6 +54,17 @@ def test_deception_is_measured(files, forbid):
     assert all(0 <= float(line.split()[-2]) <= 1 for line in lines[1:])
 
 
+def test_the_price_of_deceiving_is_chosen_on_other_texts(files):
+    train, valid, test = (files[split].with_suffix(".txt") for split in files)
+    given = ["--train", train, "--valid", valid, "--test", test, "--blocks", "--steps", 3]
+    lines = run("deceive.py", *given, "--penalty", 0.5, 50).splitlines()
+    tried = {line.split()[3].rstrip(","): line.split()[-2:] for line in lines[2:4]}  # λ: accuracy, weight
+    chosen = lines[4].split()[4]
+    assert "deceiving" in lines[4] and set(tried) == {"0.5", "50"}
+    best = max(tried, key=lambda price: (float(tried[price][1]) < 0.01, float(tried[price][0]), float(price)))
+    assert chosen == best
+
+
 def test_highlights_of_people_are_compared_and_no_text_is_printed(tmp_path):
     """Posts of two sentences, of which one has a marked word."""
     for name, count in (("train", 60), ("test", 12)):
