@@ -29,6 +29,10 @@ FIXED: dict[str, Ramp] = {
     "uniform": (0.0, 0.66),
 }
 
-TRAINED: dict[str, Ramp] = {}
+TRAINED: dict[str, Ramp] = {
+    "deception": (-0.01, 1.03),
+    "frozen": (-0.1, 0.26),
+    "trained_adversary": (0.12, 1.01),
+}
 
 RAMPS: dict[str, Ramp] = {**GIVEN, **FIXED, **TRAINED}
