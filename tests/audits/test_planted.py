@@ -14,18 +14,18 @@ from regard.audits.planted.__main__ import main, read
 from regard.audits.planted.self_test import SelfTest
 from regard.audits.planted.summary import summary
 from regard.audits.planted.texts import LABEL_WORDS, VOCABULARY, is_label_word, texts
-from regard.audits.thresholds import FIXED
+from regard.audits.thresholds import FIXED, TRAINED
 
 DOCS = Path(__file__).parents[2] / "docs"
 every_kind = pytest.mark.parametrize("kind", KINDS)
 SEED = 48  # neither fixed nor reported with
-TRAINED = {}  # each is trained once
+ONCE = {}  # each is trained once
 
 
 def trained(kind):
-    if kind not in TRAINED:
-        TRAINED[kind] = plant(kind, SEED)
-    return TRAINED[kind]
+    if kind not in ONCE:
+        ONCE[kind] = plant(kind, SEED)
+    return ONCE[kind]
 
 
 def shown(planted):
@@ -62,6 +62,27 @@ def test_a_seed_repeats_a_model_and_leaves_other_random_numbers_alone(kind):
     if kind == "hidden":  # one is enough
         again = plant(kind, SEED)
         assert torch.equal(shown(again)[1], shown(planted)[1]) and again.accuracy == planted.accuracy
+
+
+@every_kind
+def test_what_can_be_trained_again_is_what_answers(kind):
+    planted = trained(kind)
+    train = planted.case(trains=True).train
+    assert len(train.texts) == len(train.labels) == len(planted.texts.tokens)
+    ours = kind in ("bounded", "sparse", "bilstm", "deceptive", "another seed's")
+    assert (train.model is not None) == ours
+    if ours:
+        tokens = planted.texts.test[:40]
+        said = train.model(tokens, torch.full((40,), tokens.shape[1])).double().softmax(-1)
+        torch.testing.assert_close(said, planted.functions.predict(tokens.tolist()), atol=1e-6, rtol=0)
+
+
+def test_what_is_trained_again_learns_as_it_did():
+    train = trained("deceptive").trainable()
+    model, tokens = train.fit(seed=1), trained("deceptive").texts.test
+    says = model(tokens, torch.full((len(tokens),), tokens.shape[1])).argmax(-1)
+    assert float((says == trained("deceptive").texts.test_labels).double().mean()) >= 0.9
+    assert not train.model.training
 
 
 def test_there_are_enough_kinds_of_both_truths():
@@ -214,6 +235,8 @@ def test_a_misjudged_model_is_named():
 
 def test_thresholds_are_those_that_the_results_give():
     assert fix(read(DOCS / "audits" / "planted_fixing.json")) == FIXED
+    full = fix(read(DOCS / "audits" / "planted_full_fixing.json"))
+    assert {name: ramp for name, ramp in full.items() if AUDITS[name].trains} == TRAINED
 
 
 def test_the_command_prints_the_table(capsys):
@@ -221,11 +244,12 @@ def test_the_command_prints_the_table(capsys):
     assert "| bounded | faithful |" in capsys.readouterr().out
 
 
-def test_the_page_has_what_was_measured():
+@pytest.mark.parametrize(("stem", "ramps"), [("planted", FIXED), ("planted_full", TRAINED)])
+def test_the_page_has_what_was_measured(stem, ramps):
     page = (DOCS / "audit_planted.md").read_text(encoding="utf-8")
-    reported = read(DOCS / "audits" / "planted.json")
-    assert summary(read(DOCS / "audits" / "planted_fixing.json"), reported) in page
-    for name, (failed, passed) in FIXED.items():
+    reported = read(DOCS / "audits" / f"{stem}.json")
+    assert summary(read(DOCS / "audits" / f"{stem}_fixing.json"), reported) in page
+    for name, (failed, passed) in ramps.items():
         assert f"| `{name}` | {failed} | {passed} |" in page
     assert len(reported) >= 45 and separation(reported) >= 0.95
     assert {result.kind for result in reported} == set(KINDS)

@@ -1,15 +1,20 @@
 """C92: weight is not contribution: a token that says nothing gets much weight and adds little.
 
 Sources are five words of `dictionary` and a dot, which is always there and says nothing. In the target each
-word is followed by its number and a comma: these, and the end, are decided by the target so far, and to look
-at a word of the source for them is of no use. A Transformer of one layer and four heads, with a decay of
-weights, so that what nobody needs becomes small, must look somewhere all the same. Its attention to the
-source is measured by the weights α, the mean of the heads, and by ‖Σ αf(x)‖ over the heads. Said to hold if
+word is followed by two companions, words of the same language: the next one of its alphabet, and the one
+after that. So the target so far decides them, and the end, and what a word of the source says would be wrong
+there. But a Transformer (one layer of four heads, smoothed labels, and a decay of weights, so that what
+nobody needs becomes small) must look somewhere. Its attention to the source is measured by the weights α, the
+mean of the heads, and by ‖Σ αf(x)‖, the sum over heads. Said to hold if
 
   the dot has the largest α in half of the rows or more;
   by norm it is in the bottom half: half of the words of its source or more add more, in the mean over rows;
   links by the largest norm of each row have no greater AER than links by the largest α, where the dot is no
-  link, and where numbers and commas have none in the gold alignment.
+  link, and companions have none in the gold alignment.
+
+Not yet run with seeds 0 to 4. With seed 100, the only one tried, it does not come out: the dot has the largest
+α in .058 of the rows, and AER is .587 by α and .626 by norm; all words are right. Two other targets did no
+better: particles that the word decides, and a number and a comma after each word (.237 and .179 of the rows).
 
 Beside it: AER by rows of words alone, and norms in the rows alone in which the dot has the largest α.
 What is of one row, worked by hand: tests/explanations/test_null_space.py.
@@ -30,19 +35,30 @@ from regard.data.corpora.phrase import Pair
 from regard.explanations.norms import contributions
 from regard.models import MODELS
 
-N, WORDS, TEST, DECAY = 5, 10, 200, 1e-4
+N, WORDS, TEST = 5, 10, 200
+DECAY, SMOOTHING = 3e-5, 0.1
+LANGUAGE = sorted(
+    {word for pair in islice(dictionary(vocabulary=WORDS), 100) for word in pair.target.split()}
+)
 SIZES = {"width": 32, "inner": 64, "heads": 4, "layers": 1, "dropout": 0.0, "tied": "no"}
 
 
-def numbered(seed, split):
-    """Pairs of a dictionary, a dot after the source, a number and a comma after each word of the target."""
+def companions(word):
+    """A word, the next one, and the one after that."""
+    k = LANGUAGE.index(word)
+    return [LANGUAGE[(k + more) % WORDS] for more in range(3)]
+
+
+def accompanied(seed, split):
+    """Pairs of a dictionary, a dot after the source, two companions after each word of the target."""
     for pair in dictionary(seed, split, vocabulary=WORDS, shortest=N, longest=N):
-        target = " ".join(f"{word} {k} ," for k, word in enumerate(pair.target.split(), 1))
-        yield Pair(f"{pair.source} .", target, [(i, 3 * j) for i, j in pair.alignment])
+        target = [theirs for word in pair.target.split() for theirs in companions(word)]
+        yield Pair(f"{pair.source} .", " ".join(target), [(i, 3 * j) for i, j in pair.alignment])
 
 
 def loss(model, batch):
-    return translation_loss(model, batch) + DECAY * sum(p.square().sum() for p in model.parameters())
+    decay = DECAY * sum(p.square().sum() for p in model.parameters())
+    return translation_loss(model, batch, SMOOTHING) + decay
 
 
 def made(pairs, seed):
@@ -67,8 +83,8 @@ def links(scores):
     return [Links.of((i, j) for j, i in enumerate(row) if i < N) for row in best.tolist()]
 
 
-def measure(seed, steps=600):
-    pairs = Pairs(numbered)
+def measure(seed, steps=400):
+    pairs = Pairs(accompanied)
     model = made(pairs, seed)
     train(model, pairs.train(seed), steps, 1e-2, loss=loss)
     test = list(islice(pairs.stream(0, "test"), TEST))
@@ -91,20 +107,22 @@ def measure(seed, steps=600):
     return found
 
 
-def test_c92_words_have_links_and_numbers_have_none():
+def test_c92_words_have_links_and_companions_have_none():
     plainly = dictionary(3, "train", vocabulary=WORDS, shortest=N, longest=N)
-    for pair, plain in islice(zip(numbered(3, "train"), plainly, strict=True), 50):
+    for pair, plain in islice(zip(accompanied(3, "train"), plainly, strict=True), 50):
         source, target = pair.source.split(), pair.target.split()
         assert source == [*plain.source.split(), "."] and target[::3] == plain.target.split()
-        assert target[1::3] == list("12345") and target[2::3] == [","] * N
+        for word, first, second in zip(target[::3], target[1::3], target[2::3], strict=True):
+            follows = dict(zip(LANGUAGE, LANGUAGE[1:] + LANGUAGE[:1], strict=True))
+            assert (follows[word], follows[first]) == (first, second)
         assert [(i, j // 3) for i, j in pair.alignment] == plain.alignment
         assert all(j % 3 == 0 and i < N for i, j in pair.alignment)
 
 
 def test_c92_what_tokens_add_is_the_context():
-    pairs = Pairs(numbered)
+    pairs = Pairs(accompanied)
     model = made(pairs, 0)
-    weights, f, context = added(model, pairs.batch(list(islice(numbered(0, "test"), 3))))
+    weights, f, context = added(model, pairs.batch(list(islice(accompanied(0, "test"), 3))))
     bias = model.get_submodule(model.cross[0]).W_o.bias.detach()
     torch.testing.assert_close(torch.einsum("bhmn,bhnd->bmd", weights, f) + bias, context)
     parts = torch.einsum("bhmn,bhnd->bmnd", weights, f)
