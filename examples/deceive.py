@@ -10,7 +10,7 @@ those that the file beside each (NAME.block, or NAME.block.gz) marks: 1 for a fo
 Three models with attention learn the same: one as it likes; the same one, trained on with −λ log(1 − αᵀm),
 where m is 1 for forbidden words; one that never sees these words, which says how much they are needed. Of
 several λ that one is taken which is most accurate on the texts of --valid with less than 1 % of the weight on
-forbidden words.
+forbidden words; if none has, that with the least weight there.
 
 Pruthi et al. (2020), "Learning to Deceive with Attention-Based Explanations", arXiv:1909.07913.
 """
@@ -137,6 +137,7 @@ def main():
         parser.error("--words or --blocks must say what is forbidden.")
     if len(given.penalty) > 1 and given.valid is None:
         parser.error("of several --penalty one is chosen by --valid.")
+    penalties = sorted(set(given.penalty))
     files = (given.train, given.test, given.valid or given.test)
     train, test, valid = (read(path, words, given.blocks) for path in files)
     names = sorted(set(train[0]))
@@ -145,7 +146,7 @@ def main():
     print(f"{'seed':4}  {'model':28} {'accuracy':>8} {'weight on forbidden words':>26}")
     for seed in range(given.seeds):
         honest, chosen = None, None
-        for kind in ("as it likes", *given.penalty, "without forbidden words"):
+        for kind in ("as it likes", *penalties, "without forbidden words"):
             deceives, hide = isinstance(kind, float), str(kind).startswith("without")
             torch.manual_seed(seed)
             model = CLASSIFIERS[given.model].make(
@@ -163,10 +164,14 @@ def main():
             accuracy, weight = found if given.valid is None else measured(model, choose)
             if given.valid is not None:
                 show(seed, f"λ = {kind:g}, valid", accuracy, weight)
-            rank = (weight < HIDDEN, accuracy)
-            chosen = max(chosen or (rank, kind, found), (rank, kind, found))
-            if kind == given.penalty[-1]:
+            chosen = max(chosen or (rank(0.0, 1.0), 0.0, None), (rank(accuracy, weight), kind, found))
+            if kind == penalties[-1]:
                 show(seed, f"deceiving, λ = {chosen[1]:g}", *chosen[2])
+
+
+def rank(accuracy, weight):
+    """What is chosen by: those that hide before those that do not."""
+    return (weight < HIDDEN, accuracy if weight < HIDDEN else -weight)
 
 
 def show(seed, kind, accuracy, weight):

@@ -6,9 +6,10 @@ The files are those of SemEval-2021 task 5 (toxic spans): posts, and the places 
 marked as offensive. All posts are of one kind; so the task is to tell sentences in which something was marked
 from the other sentences of these posts. The texts are offensive: numbers come out of this, never a sentence.
 
-Printed for each model: accuracy beside that of the usual class; of attention, and of leaving words out, how
-well it names the words marked (AUC, F1 of as many words as were marked); and the grade of the audit, which
-knows nothing of what people marked.
+Printed for each model: accuracy beside that of the usual class; how well attention names the words marked, in
+sentences that have such words and others (AUC, and F1 and IoU of as many words as were marked); the AUC of
+leaving words out; and the grade of the audit, which knows nothing of what people marked. What is in the file
+already is not trained again: take another file for other steps or texts.
 """
 
 import argparse
@@ -53,16 +54,16 @@ def posts(file):
 def sentences(text, marked):
     """The sentences of a post, in lower case, its words parted by blanks."""
     for found in re.finditer(r"[^.!?\n]+", text):
-        words = list(re.finditer(r"\w+(?:['’*]\w+)*", found[0]))
+        words = list(re.finditer(r"\w+(?:['’*]+\w+)*", found[0]))
         if len(words) < SHORTEST:
             continue
         spans, at = [], 0
         for word in words:
-            start, stop = (found.start() + place for place in word.span())
-            if marked.intersection(range(start, stop)):
-                spans.append((at, at + stop - start))
-            at += stop - start + 1
-        joined = " ".join(word[0] for word in words).lower()
+            stop = at + len(word[0].lower())
+            if marked.intersection(range(found.start() + word.start(), found.start() + word.end())):
+                spans.append((at, stop))
+            at = stop + 1
+        joined = " ".join(word[0].lower() for word in words)
         yield Labelled(joined, "marked" if spans else "not", highlights=tuple(spans))
 
 

@@ -77,7 +77,7 @@ def test_what_can_be_trained_again_is_what_answers(kind):
         torch.testing.assert_close(said, planted.functions.predict(tokens.tolist()), atol=1e-6, rtol=0)
 
 
-def test_what_is_trained_again_learns_as_it_did():
+def test_what_is_trained_again_learns():
     train = trained("deceptive").trainable()
     model, tokens = train.fit(seed=1), trained("deceptive").texts.test
     says = model(tokens, torch.full((len(tokens),), tokens.shape[1])).argmax(-1)

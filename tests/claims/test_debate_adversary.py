@@ -92,5 +92,6 @@ def test_c76_weights_of_a_bilstm_help_a_model_of_single_words():
     found = over_seeds(given_weights)
     report("C76", found)
     assert held(found["own"] - found["BiLSTM"], 0) == OWN_ARE_BEST
+    assert held(found["BiLSTM"] - found["own"], 0)
     assert held(found["BiLSTM"] - found["uniform"], 1e-9)
     assert held(found["BiLSTM"] - found["adversary"], 0.02)

@@ -31,7 +31,7 @@ MODELS = {
     "pushed apart": (BILSTM, "apart", ()),
 }
 FOUND = {
-    "alike": False,  # conicity of the BiLSTM is above the MLP's
+    "alike": False,  # conicity of the BiLSTM is .1 above the MLP's
     "diversity, τ": False,
     "tied": (True, False),  # fewer other weights; τ with leave-one-out rises
     "masked": (False, False),

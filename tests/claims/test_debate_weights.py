@@ -116,6 +116,7 @@ def test_c70_many_weights_must_go_before_a_decision_flips():
     report("C70", found)
     assert held(found[f"{BILSTM} attention"], 0.5)
     assert held(found[f"{BILSTM} attention"] - found[f"{BILSTM} gradient"], 0.05) == FEWER
+    assert held(found[f"{BILSTM} gradient"] - found[f"{BILSTM} attention"], 0.0)
     assert held(-found[f"{MLP} attention"], -0.5)  # control
 
 

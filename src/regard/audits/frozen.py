@@ -59,4 +59,4 @@ def frozen(case: Case, *, seed: int = 0, steps: int = 150, most: int = MOST) -> 
     )
 
 
-frozen.trainings = 1  # type: ignore[attr-defined]
+frozen.trainings = 0  # type: ignore[attr-defined]  # of the audited model; its own are small

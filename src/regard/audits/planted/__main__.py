@@ -5,7 +5,8 @@
     table     what was reported, as Markdown
 
 Results are written to FOLDER/planted_fixing.json and FOLDER/planted.json. With --full the audit is the one
-with training texts, and the thresholds are those of the tests that train; the files are called planted_full…
+with training texts, and `fix` prints the thresholds of the tests that train; where a kind is left out, those
+of all tests are fixed anew. The files are then called planted_full_fixing.json and planted_full.json.
 """
 
 import argparse

@@ -60,8 +60,9 @@ class Planted:
     def case(self, *, trains: bool = False) -> Case:
         """What is audited: the functions, and nothing else of the model.
 
-        If tests shall train: the training texts too, and the architecture where it is one of this project,
-        which is trained as anybody would (a model that deceives does not tell how it was made).
+        If tests shall train: the training texts too, and the model that answers, where it is one of this
+        project. It is trained again as anybody would (a model that deceives does not tell how it was made);
+        `trained_adversary` begins from its answers and weights.
         """
         predict, attention, intervene = self.functions
         return of_functions(
@@ -74,7 +75,7 @@ class Planted:
         )
 
     def trainable(self) -> Trainable:
-        """Texts to learn from, and how the models of this project learned from them."""
+        """Texts to learn from, and about how the models of this project learned from them (`fit`)."""
         tokens = BATCH * self.texts.tokens.shape[1]
         training = ClassifierTraining(
             steps=STEPS, rate=RATE, tokens=tokens, optimiser="adam", schedule="constant", warmup=0, decay=0.0
