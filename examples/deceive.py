@@ -16,7 +16,6 @@ Pruthi et al. (2020), "Learning to Deceive with Attention-Based Explanations", a
 """
 
 import argparse
-import gzip
 from collections import Counter
 from pathlib import Path
 
@@ -26,20 +25,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 import regard
 from regard.core.tokens import UNK
+from regard.data.text import lines
 from regard.models.classifiers import CLASSIFIERS
 
 LONGEST = 100  # words of a text; the rest is cut off
 HIDDEN = 0.01  # weight on forbidden words that counts as none
-
-
-def lines(path):
-    """The lines of a file, plain or gzip."""
-    with (
-        gzip.open(path, "rt", encoding="utf-8")
-        if path.suffix == ".gz"
-        else path.open(encoding="utf-8") as file
-    ):
-        return file.read().splitlines()
 
 
 def read(path, words, blocks):
@@ -144,29 +134,32 @@ def main():
     counts = Counter(word for text in train[1] for word in text)
     ids = {word: UNK + 1 + i for i, (word, count) in enumerate(counts.most_common(20_000)) if count > 1}
     print(f"{'seed':4}  {'model':28} {'accuracy':>8} {'weight on forbidden words':>26}")
+    learn, look, choose = (Data(*part, names, ids, False) for part in (train, test, valid))
+    learn_hidden, look_hidden = (Data(*part, names, ids, True) for part in (train, test))
+
+    def trained(data, seed, penalty=0.0, begin=None):
+        torch.manual_seed(seed)
+        model = CLASSIFIERS[given.model].make(
+            vocabulary=UNK + 1 + len(ids), classes=len(names), embedding=64, dropout=0.5, word_dropout=0.0
+        )
+        if begin is not None:
+            model.load_state_dict(begin.state_dict())
+        fit(model, data, penalty, given.steps, 64, 2e-3, seed)
+        return model
+
     for seed in range(given.seeds):
-        honest, chosen = None, None
-        for kind in ("as it likes", *penalties, "without forbidden words"):
-            deceives, hide = isinstance(kind, float), str(kind).startswith("without")
-            torch.manual_seed(seed)
-            model = CLASSIFIERS[given.model].make(
-                vocabulary=UNK + 1 + len(ids), classes=len(names), embedding=64, dropout=0.5, word_dropout=0.0
-            )
-            if deceives:
-                model.load_state_dict(honest)
-            learn, look, choose = (Data(*part, names, ids, hide) for part in (train, test, valid))
-            fit(model, learn, kind if deceives else 0.0, given.steps, 64, 2e-3, seed)
-            honest = model.state_dict() if kind == "as it likes" else honest
-            found = measured(model, look)
-            if not deceives:
-                show(seed, kind, *found)
-                continue
-            accuracy, weight = found if given.valid is None else measured(model, choose)
+        honest, tried = trained(learn, seed), []
+        show(seed, "as it likes", *measured(honest, look))
+        for price in penalties:
+            liar = trained(learn, seed, price, honest)
+            found = measured(liar, look)
+            chosen_by = found if given.valid is None else measured(liar, choose)
             if given.valid is not None:
-                show(seed, f"λ = {kind:g}, valid", accuracy, weight)
-            chosen = max(chosen or (rank(0.0, 1.0), 0.0, None), (rank(accuracy, weight), kind, found))
-            if kind == penalties[-1]:
-                show(seed, f"deceiving, λ = {chosen[1]:g}", *chosen[2])
+                show(seed, f"λ = {price:g}, valid", *chosen_by)
+            tried.append((rank(*chosen_by), price, found))
+        _, price, found = max(tried)
+        show(seed, f"deceiving, λ = {price:g}", *found)
+        show(seed, "without forbidden words", *measured(trained(learn_hidden, seed), look_hidden))
 
 
 def rank(accuracy, weight):

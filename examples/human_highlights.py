@@ -101,7 +101,7 @@ def measured(model, seed, files, steps):
         "F1 at random": said.details["token F1 at random"],
         "IoU of attention": said.details["IoU"],
         "AUC of leaving out": fmean(without),
-        "grade": regard.audit(system, texts, quick=True).grade,
+        "grade": regard.audit(case, quick=True).grade,
         "sentences": said.inputs,
     }
 
@@ -114,7 +114,8 @@ def table(found):
         cells = []
         for name in names:
             known = [row[name] for row in by_seed.values() if row[name] is not None]
-            cells.append(f"{fmean(known):.3f}".replace(".000", "") if known else "–")
+            places = 0 if name == "sentences" else 3
+            cells.append(f"{fmean(known):.{places}f}" if known else "–")
         lines.append(f"| {model} | {' | '.join(cells)} | {len(by_seed)} |")
     return "\n".join(lines)
 
