@@ -104,7 +104,7 @@ def audited(planted: "Planted", quick: bool = True) -> Result:
         planted.faithful,
         planted.accuracy,
         planted.tries,
-        planted.facts,
+        planted.made.facts,
         findings,
     )
 

@@ -50,12 +50,10 @@ class Planted:
     kind: str
     seed: int
     faithful: bool | None
-    functions: Functions
+    made: Made
     texts: Texts
     accuracy: float
     tries: int
-    facts: dict[str, float]
-    model: Classifier | None
 
     def case(self, *, trains: bool = False) -> Case:
         """What is audited: the functions, and nothing else of the model.
@@ -64,7 +62,7 @@ class Planted:
         project. It is trained again as anybody would (a model that deceives does not tell how it was made);
         `trained_adversary` begins from its answers and weights.
         """
-        predict, attention, intervene = self.functions
+        predict, attention, intervene = self.made.functions
         return of_functions(
             predict,
             attention,
@@ -81,7 +79,7 @@ class Planted:
             steps=STEPS, rate=RATE, tokens=tokens, optimiser="adam", schedule="constant", warmup=0, decay=0.0
         )
         return Trainable(
-            self.texts.tokens.tolist(), self.texts.labels, 2, model=self.model, training=training
+            self.texts.tokens.tolist(), self.texts.labels, 2, model=self.made.model, training=training
         )
 
 
@@ -110,17 +108,7 @@ def plant(kind: str, seed: int) -> Planted:
         said = made.functions.predict(data.test.tolist()).argmax(-1)
         accuracy = float((said == data.test_labels).double().mean())
         if accuracy >= LEARNED and made.succeeded:
-            return Planted(
-                kind,
-                seed,
-                entry.faithful,
-                made.functions,
-                data,
-                accuracy,
-                attempt + 1,
-                made.facts,
-                made.model,
-            )
+            return Planted(kind, seed, entry.faithful, made, data, accuracy, attempt + 1)
     raise RuntimeError(
         f"{kind}, seed {seed}: none of {TRIES} models became what it should; the last has accuracy "
         f"{accuracy:.2f} and {made.facts}."
