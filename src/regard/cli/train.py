@@ -218,12 +218,12 @@ def trained(
             complain("--shard is for several processes: torchrun --nproc-per-node 2 -m regard train …")
 
         def done_before() -> bool:
-            if (resume or team.again) and (out / README).exists() and finished(out):
+            if (resume or team.restarted) and (out / README).exists() and finished(out):
                 return True
             resolve(values)  # what is wrong with them is said once
             return False
 
-        if team.led(done_before):
+        if team.on_rank_zero(done_before):
             if team.first:
                 console().print(f"{out} is trained to its end; there is nothing to resume.", soft_wrap=True)
             return None

@@ -18,7 +18,7 @@ def between_words(seen: Attended, batch: Batch) -> Tensor:
     """Weights (b, m, n) of real target words on source words."""
     weights = seen.weights
     weights = weights if weights.dim() == 3 else weights.mean(1)
-    words = (batch.target_out != PAD) & (batch.target_out != EOS)
+    words = (batch["target"] != PAD) & (batch["target"] != EOS)
     rows: Tensor = (weights * words.unsqueeze(-1))[:, :-1]  # the last place is an end or padding
     return rows
 
@@ -30,6 +30,6 @@ def fertility(model: Any, seen: Attended, batch: Batch) -> Tensor | float:
     values = seen.values  # (b, n, d) or (b, heads, n, d)
     annotations = values if values.dim() == 3 else values.transpose(1, 2).flatten(-2)
     mean, variance = model.expected(annotations)
-    there = (batch.source != PAD) & (batch.target_out != PAD).any(-1, keepdim=True)
+    there = (batch["source"] != PAD) & (batch["target"] != PAD).any(-1, keepdim=True)
     loss: Tensor = model.expected.gamma * global_fertility(between_words(seen, batch), mean, variance, there)
     return loss

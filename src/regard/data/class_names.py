@@ -1,21 +1,12 @@
-"""Classes by number, and a labelled text as a pair, so that all that is done with pairs is done with it.
-
-    source = the text        target = the class, then the second text, if there is one
-
-Numbers of classes begin after those of the special tokens: a target can be padded as any other.
-"""
+"""The classes of a classifier, by name and number."""
 
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from regard.core.files import write_text
-from regard.core.tokens import UNK
 from regard.data.labelled import Labelled
 from regard.data.text import DataError
-from regard.data.tokenizer import Tokenizer
-
-FIRST = UNK + 1  # the number of the first class in a target
 
 
 class Classes:
@@ -65,26 +56,3 @@ class Classes:
             raise DataError(f"{where}: a second text came, and there was none in training.")
         return text
 
-
-class Targets:
-    """Encodes targets, "label" or "label, line break, second text", as numbers: what `Encoded` asks for."""
-
-    def __init__(self, classes: Classes, tokenizer: Tokenizer):
-        self.classes, self.tokenizer = classes, tokenizer
-
-    def __len__(self) -> int:
-        return max(len(self.tokenizer), FIRST + len(self.classes.names))
-
-    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
-        """[class, *second text] of each."""
-        parts = [text.split("\n", 1) for text in texts]
-        numbers = [[FIRST + self.classes.number[label]] for label, *_ in parts]
-        if not self.classes.pairs:
-            return numbers
-        seconds = self.tokenizer.encode_many([second for _, second in parts])
-        return [number + second for number, second in zip(numbers, seconds, strict=True)]
-
-
-def as_pair(text: Labelled) -> tuple[str, str]:
-    """(source, target) of a labelled text."""
-    return text.text, text.label if text.second is None else f"{text.label}\n{text.second}"

@@ -15,7 +15,7 @@ from regard.alignment.links import Links
 
 
 @dataclass(frozen=True)
-class Score:
+class AlignmentScore:
     """How near links are to gold ones."""
 
     aer: float
@@ -25,8 +25,8 @@ class Score:
     sentences: int
 
 
-def score(found: Sequence[Links], gold: Sequence[Links], *, aligned_words: bool = False) -> Score:
-    """Score the links found. With `aligned_words`, links of words that gold leaves unaligned do not count."""
+def score(found: Sequence[Links], gold: Sequence[Links], *, aligned_words: bool = False) -> AlignmentScore:
+    """AlignmentScore the links found. With `aligned_words`, links of words that gold leaves unaligned do not count."""
     if len(found) != len(gold):
         raise ValueError(f"found and gold must be as many; got {len(found)} and {len(gold)}.")
     count = sure = in_sure = in_possible = 0
@@ -38,7 +38,7 @@ def score(found: Sequence[Links], gold: Sequence[Links], *, aligned_words: bool 
         count, sure = count + len(links), sure + len(other.sure)
         in_sure += len(links & other.sure)
         in_possible += len(links & other.possible)
-    return Score(
+    return AlignmentScore(
         aer=1 - (in_sure + in_possible) / (count + sure) if count + sure else 0.0,
         precision=in_possible / count if count else 1.0,
         recall=in_sure / sure if sure else 1.0,

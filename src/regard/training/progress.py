@@ -1,4 +1,4 @@
-"""What the loop asks of a task, and what it tells those who watch."""
+"""What the loop asks of a problem, and what it reports."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -8,8 +8,8 @@ from typing import Any, Protocol
 from torch import Tensor, nn
 
 
-class Task(Protocol):
-    """What is learned: batches, a loss, and how well it went."""
+class Problem(Protocol):
+    """What is learned: batches, a loss, and figures in validation."""
 
     def batches(self, epoch: int, skip: int) -> Iterator[Any]:
         """The batches of an epoch from the one numbered `skip` on: always the same ones."""
@@ -29,12 +29,12 @@ class Diverged(RuntimeError):
 
 
 class Interrupted(RuntimeError):
-    """Somebody asked the loop to stop; all is saved."""
+    """The loop was asked to stop (Ctrl-C, SIGTERM); all is saved."""
 
 
 @dataclass
 class Progress:
-    """Where a run is: part of every checkpoint."""
+    """How far a run is: part of every checkpoint."""
 
     step: int = 0
     epoch: int = 0
@@ -48,8 +48,8 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Report:
-    """What somebody watching may want to know after a step."""
+class StepReport:
+    """How training goes, after a step."""
 
     step: int
     steps: int
@@ -60,4 +60,4 @@ class Report:
     validation: dict[str, float] | None = None
 
 
-Listener = Callable[[Report], None]
+Listener = Callable[[StepReport], None]

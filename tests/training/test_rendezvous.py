@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from torch.distributed import DistStoreError, HashStore
 
-from regard.training.meeting import met
+from regard.training.rendezvous import fresh_store
 
 MINUTE = timedelta(minutes=1)
 
@@ -14,7 +14,7 @@ MINUTE = timedelta(minutes=1)
 def meet(store: HashStore, ranks: list[int]):
     """The places of these processes, which come in this order."""
     with ThreadPoolExecutor(len(ranks)) as threads:
-        coming = {rank: threads.submit(met, store, rank, len(ranks), MINUTE) for rank in ranks}
+        coming = {rank: threads.submit(fresh_store, store, rank, len(ranks), MINUTE) for rank in ranks}
         return [coming[rank].result() for rank in sorted(ranks)]
 
 
@@ -32,10 +32,10 @@ def test_one_that_died_before_it_was_answered_is_not_taken_for_the_next():
     store = HashStore()
     store.set("hello/1", "the name of one that is dead")
     with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(met, store, 0, 2, MINUTE)
+        first = threads.submit(fresh_store, store, 0, 2, MINUTE)
         store.wait(["answer/the name of one that is dead"])  # it was answered, and never signs
         assert not first.done()
-        other = met(store, 1, 2, MINUTE)
+        other = fresh_store(store, 1, 2, MINUTE)
         other.set("here", "yes")
         assert first.result().get("here") == b"yes"
 
@@ -44,4 +44,4 @@ def test_one_that_does_not_come_is_named():
     store = HashStore()
     store.set("hello/2", "one that died")
     with pytest.raises(DistStoreError, match="process 1 did not come"):
-        met(store, 0, 3, timedelta(seconds=0.1))
+        fresh_store(store, 0, 3, timedelta(seconds=0.1))
