@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.alignment.bitext import Floats
 from regard.attention import in_turn
+from regard.core.attention_paths import attention_paths
 from regard.core.errors import RunError
 from regard.core.tokens import BOS, PAD
 from regard.looking import record
@@ -40,7 +41,7 @@ def forced(
 
     Pairs with an empty side are left out. `only` asks for one head alone.
     """
-    paths: list[str] = list(getattr(system.model, "cross", []))
+    paths: list[str] = attention_paths(system.model).get("cross", [])
     if not paths:
         raise RunError("this model has no attention to its source, so nothing in it aligns words.")
     layers = list(range(len(paths))) if only is None else [only.layer]

@@ -12,7 +12,7 @@ from regard.core.tokens import PAD
 from regard.data import Tokenizer
 from regard.data.classes import Classes
 from regard.looking import Record, record
-from regard.models.classifiers import Classifier as Model
+from regard.models.classifiers import ClassifierModel as Model
 from regard.runs.translator import batches_by_length
 
 POSITIONS = 16_384  # tokens that are read at once, padding included
@@ -42,7 +42,7 @@ class Classification:
     @cached_property
     def seen(self) -> Record:
         """What the attentions over the words did: `Attended` by path."""
-        with torch.no_grad(), record(self.system.model, self.system.model.looks) as seen:
+        with torch.no_grad(), record(self.system.model, self.system.model.attention_paths["reader"]) as seen:
             self.system.logits([self.tokens], [self.second_tokens])
         return seen
 

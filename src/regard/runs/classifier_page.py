@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 
-from regard.models.classifiers import Classifier
+from regard.models.classifiers import ClassifierModel
 from regard.runs.classifier_settings import ClassifierSettings
 from regard.tasks.classes import ClassQuality
 
 
 def page(
-    settings: ClassifierSettings, model: Classifier, labels: Sequence[str], scores: ClassQuality, steps: int
+    settings: ClassifierSettings,
+    model: ClassifierModel,
+    labels: Sequence[str],
+    scores: ClassQuality,
+    steps: int,
 ) -> str:
     """What it is, how it scored, what it may be used for."""
     data, chosen = settings.data, settings.model

@@ -53,7 +53,7 @@ class ClassifierTraining(Training):
 
 @dataclass(frozen=True)
 class Remedies:
-    """What is added to the loss, each by its strength; 0 is off (`regard.models.classifiers.remedies`)."""
+    """Strengths of the terms added to the loss; 0 is off (`regard.models.classifiers.regularizers`)."""
 
     tie: float = 0.0  # states to their words' vectors
     mlm: float = 0.0  # masked words are guessed from the states

@@ -13,7 +13,7 @@ from regard.core.files import write_text
 from regard.core.weights import load_tensors, put_tensors
 from regard.data import Batches, Encoded, Tokenizer
 from regard.data.classes import Classes, Targets, as_pair
-from regard.models.classifiers import Classifier as Model
+from regard.models.classifiers import ClassifierModel as Model
 from regard.runs.classifier import Classifier
 from regard.runs.classifier_page import page
 from regard.runs.classifier_settings import ClassifierSettings

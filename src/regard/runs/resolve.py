@@ -10,7 +10,7 @@ from torch import nn
 from regard.core.errors import SettingsError
 from regard.core.settings import from_dict, to_dict
 from regard.data import Tokenizer
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 from regard.models.parts.biases import Biases
 from regard.models.two_way import TwoWay
 from regard.runs.settings import Settings
@@ -23,7 +23,7 @@ def resolved(values: dict[str, Any]) -> Settings:
     """Settings of nested mappings, the model's own ones checked and filled in."""
     settings = from_dict(Settings, values)
     given = dict(settings.model)
-    entry = MODELS[given.pop("name", "transformer")]
+    entry = TRANSLATORS[given.pop("name", "transformer")]
     config = from_dict(entry.config, {**dict.fromkeys(SIZES, 4), **given}, "model.")
     with torch.device("meta"):
         _made(entry.kind, config)
@@ -36,7 +36,7 @@ def resolved(values: dict[str, Any]) -> Settings:
 def build(settings: Settings, source: int, target: int) -> nn.Module:
     """The model of the settings for vocabularies of these sizes, its first weights from the seed."""
     given = dict(settings.model)
-    entry = MODELS[given.pop("name")]
+    entry = TRANSLATORS[given.pop("name")]
     torch.manual_seed(settings.seed)
     ahead: Any = _made(entry.kind, from_dict(entry.config, _sized(given, source, target), "model."))
     together = Biases.of(given.get("bias", ())).trace

@@ -12,8 +12,8 @@ from regard.core.tokens import UNK
 from regard.data import Tokenizer
 from regard.data.classes import Classes
 from regard.data.vectors import vectors
-from regard.models.classifiers import CLASSIFIERS, Classifier
-from regard.models.classifiers.classifier import Common
+from regard.models.classifiers import CLASSIFIERS, ClassifierModel
+from regard.models.classifiers.classifier_model import Common
 from regard.runs.classifier_settings import ClassifierSettings, Remedies
 
 FOUND = ("vocabulary", "classes", "pairs", "ends")  # in the data, not set by anyone
@@ -43,7 +43,7 @@ def resolved_classifier(values: dict[str, Any]) -> ClassifierSettings:
 
 def build(
     settings: ClassifierSettings, vocabulary: int, classes: Classes, tokenizer: Tokenizer | None = None
-) -> Classifier:
+) -> ClassifierModel:
     """The model of the settings for these classes, its first weights from the seed."""
     given = dict(settings.model)
     entry = CLASSIFIERS[given.pop("name")]
@@ -63,7 +63,7 @@ def build(
         words = settings.remedy.deceive
         tokens = [UNK] if tokenizer is None and words else forbidden(words, tokenizer)
         try:
-            model.mend(settings.remedy.strengths, tokens)
+            model.add_regularizers(settings.remedy.strengths, tokens)
         except ValueError as error:
             raise SettingsError(f"remedy: {error}") from None
     return model
@@ -100,7 +100,7 @@ def ends(tokenizer: Tokenizer) -> list[int]:
 
 
 def begin_with_vectors(
-    model: Classifier, path: str, tokenizer: Tokenizer, say: Callable[[str], None] = lambda _: None
+    model: ClassifierModel, path: str, tokenizer: Tokenizer, say: Callable[[str], None] = lambda _: None
 ) -> None:
     """Put the vectors of a file in the place of those the words of a model began with."""
     weight = model.words.E.weight

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Attended, in_turn
+from regard.core.attention_paths import attention_paths
 from regard.core.tokens import BOS, EOS, PAD
 from regard.data import Tokenizer
 from regard.data.copying import numbered
@@ -134,7 +135,7 @@ class Translator:
         """What the source–target attentions do for a pair given as tokens, by path."""
         rows, lengths = self._padded([source])
         written = torch.tensor([[BOS, *target]], device=rows.device)
-        paths: list[str] = getattr(self.model, "cross", [])
+        paths = attention_paths(self.model).get("cross", [])
         if not paths:
             return {}
         with torch.no_grad(), record(self.model, paths) as seen:

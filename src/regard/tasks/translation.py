@@ -48,9 +48,9 @@ class Translation:
         if not looking and getattr(model, "expected", None) is None:
             hidden, wanted = real(model, batch)
             return model.loss(hidden, wanted, self.smoothing), len(wanted), None
-        with record(model, model.cross[-1], grad=True) as watched:
+        with record(model, model.attention_paths["cross"][-1], grad=True) as watched:
             hidden, wanted = real(model, batch)
-        seen = in_turn(watched[model.cross[-1]])
+        seen = in_turn(watched[model.attention_paths["cross"][-1]])
         loss = model.loss(hidden, wanted, self.smoothing) + fertility(model, seen, batch)
         return loss, len(wanted), seen
 
@@ -75,4 +75,4 @@ def real(model: nn.Module, batch: Batch) -> tuple[Any, Tensor]:
 def read_real(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
     """Logits (tokens, vocabulary) and targets (tokens,) of the places that are not padding."""
     hidden, wanted = real(model, batch)
-    return model.read(hidden), wanted  # type: ignore[operator]
+    return model.logits(hidden), wanted  # type: ignore[operator]
