@@ -11,7 +11,7 @@ from regard.alignment import Links, align
 from regard.alignment.forced import Head, forced
 from regard.core.errors import RunError
 from regard.data import Tokenizer
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 from regard.runs import Translator
 from regard.runs.settings import Decoding
 from regard.runs.words import by_word, word_of
@@ -31,7 +31,7 @@ def system(name, kind="bpe", **settings):
         warnings.simplefilter("ignore")  # the text has too few pieces
         tokenizer = Tokenizer.train([text for pair in PAIRS for text in pair], kind, 280)
     sizes = {"source_vocabulary": len(tokenizer), "target_vocabulary": len(tokenizer)}
-    model = MODELS[name].make(**sizes, width=16, layers=2, dropout=0.0, **settings)
+    model = TRANSLATORS[name].make(**sizes, width=16, layers=2, dropout=0.0, **settings)
     return Translator(model, tokenizer, tokenizer, Decoding())
 
 

@@ -11,7 +11,7 @@ from regard.core.errors import RunError, UnknownNameError
 from regard.data import Tokenizer
 from regard.data.classes import Classes
 from regard.data.text import DataError
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 from regard.models.classifiers import CLASSIFIERS
 from regard.runs import Translator
 from regard.runs.classifier import Classifier
@@ -25,7 +25,7 @@ SIZES = {"width": 8, "heads": 2, "inner": 8, "layers": 2}
 def translator(name="transformer", **settings):
     torch.manual_seed(0)
     n = len(TOKENIZER)
-    model = MODELS[name].make(source_vocabulary=n, target_vocabulary=n, **settings)
+    model = TRANSLATORS[name].make(source_vocabulary=n, target_vocabulary=n, **settings)
     return Translator(model, TOKENIZER, TOKENIZER, Decoding())
 
 

@@ -8,7 +8,7 @@ import torch
 import regard
 from regard.models import Luong
 from regard.models.luong import Config
-from regard.models.parts.local import Around, gaussian
+from regard.models.parts.local_attention import Around, gaussian
 
 SOURCE, LENGTHS = torch.tensor([[4, 5, 6, 7, 8, 9], [9, 8, 4, 5, 0, 0]]), torch.tensor([6, 4])
 TARGET = torch.tensor([[1, 5, 6, 7, 8, 9, 4, 5], [1, 10, 4, 7, 5, 5, 5, 5]])
@@ -76,7 +76,7 @@ def test_local_p_scales_after_the_map_and_does_not_normalise_again():
 
 def test_where_to_look_is_learned_through_the_gaussian():
     model = make(attention="local-p", window=3)
-    model.read(model(SOURCE, LENGTHS, TARGET)).square().sum().backward()
+    model.logits(model(SOURCE, LENGTHS, TARGET)).square().sum().backward()
     assert model.W_p.weight.grad.any() and model.v_p.weight.grad.any()
 
 

@@ -94,7 +94,7 @@ def test_in_eval_mode_some_words_are_selected_by_no_chance(name):
 @every_kind
 def test_only_selected_words_are_looked_at(name):
     model = make(name)
-    with regard.record(model, model.looks) as seen:
+    with regard.record(model, model.attention_paths["reader"]) as seen:
         model(TOKENS, LENGTHS)
     weights = model.over_words(seen)
     assert weights.shape == (3, 1, 8)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from regard.core.weights import load_tensors, tensors_of
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 from regard.training import (
     Checkpoints,
     Diverged,
@@ -220,7 +220,7 @@ def test_and_do_not_wait_for_ever_for_one_that_gives_no_sign():
 
 
 def small(name: str, **more):
-    entry = MODELS[name]
+    entry = TRANSLATORS[name]
     torch.manual_seed(5)
     return entry.kind(entry.config(source_vocabulary=13, target_vocabulary=13, width=8, dropout=0.0, **more))
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from regard.analyses.passages import Passage
+from regard.core.attention_paths import attention_paths
 from regard.core.errors import RunError
 from regard.core.tokens import PAD
 from regard.data import Tokenizer
@@ -28,18 +29,19 @@ def tokenizer_of(system: Any) -> Tokenizer:
 
 def layers_of(model: nn.Module) -> list[str]:
     """The layers of a model's encoder by path, first layer first."""
-    encoder = getattr(model, "encoder", None)
-    if not isinstance(encoder, nn.ModuleList) or not all(hasattr(layer, "attention") for layer in encoder):
+    paths = attention_paths(model).get("self")
+    if not paths:
         raise RunError(
             f"{type(model).__name__} has no layers of self-attention. Heads and layers are those of a "
             "transformer, or of the classifier transformer_encoder."
         )
-    return [f"encoder.{k}" for k in range(len(encoder))]
+    return [path.rpartition(".")[0] for path in paths]
 
 
 def weights_of(system: Any, texts: Sequence[Passage]) -> Iterator[tuple[int, Tensor]]:
     """Number and weights (layers, heads, n, n) of each passage, in some order; empty ones are left out."""
-    paths = [f"{path}.attention" for path in layers_of(system.model)]
+    layers_of(system.model)  # refuses a model without any
+    paths = attention_paths(system.model)["self"]
     for some, rows, lengths in _batches(system, texts):
         with torch.no_grad(), record(system.model, paths) as seen:
             _read(system.model, rows, lengths)

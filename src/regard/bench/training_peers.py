@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from regard.core.tokens import BOS, EOS, PAD, UNK
 from regard.data.batches import Batch
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 from regard.positions import Sinusoidal
 
 WORDS, WIDTH, INNER, HEADS, LAYERS, DROPOUT, SMOOTHING = 8000, 256, 1024, 8, 3, 0.1, 0.1
@@ -31,7 +31,7 @@ def ours() -> Learner:
     """Our Transformer with the loss of `regard train translation`."""
     from regard.tasks.translation import Translation
 
-    model = MODELS["transformer"].make(source_vocabulary=WORDS, target_vocabulary=WORDS, width=WIDTH)
+    model = TRANSLATORS["transformer"].make(source_vocabulary=WORDS, target_vocabulary=WORDS, width=WIDTH)
     task = Translation(None, [], SMOOTHING)  # type: ignore[arg-type]
     return model, lambda batch: task.loss(model, batch)[0]
 

@@ -11,6 +11,7 @@ from typer import Option
 from regard.cli.app import app, complain, console
 from regard.cli.draw import column
 from regard.cli.train import Watching, attempt
+from regard.core.attention_paths import attention_paths
 
 if TYPE_CHECKING:
     from regard.alignment import Links
@@ -170,7 +171,7 @@ def best_layer(system: "Translator", pairs: "list[Pair]", found: "list[Translati
     """The source–target attention nearest to the gold alignments, and its share of words that agree."""
     right = [(p, t) for p, t in zip(pairs, found, strict=True) if p.target == t.text]
     shares = {}
-    for path in system.model.cross:  # type: ignore[union-attr]
+    for path in attention_paths(system.model)["cross"]:
         hits = words = 0
         for pair, translation in right:
             gold = set(pair.alignment)

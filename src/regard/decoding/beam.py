@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.core.attention_paths import attention_paths
 from regard.core.tokens import BOS, EOS
 from regard.decoding.hypothesis import USUAL, Decodable, Hypothesis, Limits, deciding
 from regard.decoding.sampling import FIRST
@@ -92,7 +93,7 @@ class _Search:
             hidden, self.state = self.model.step(self.tokens, self.state, self.memory)
         else:
             hidden, self.state = self.coverage.watch(self.tokens, self.state, self.memory)
-        logits = self.model.read(hidden)  # (count · k, v)
+        logits = self.model.logits(hidden)  # (count · k, v)
         values, tokens, whole = likeliest(logits, k, FIRST)  # no row can give more to the k best
         some = values.shape[-1]
         at_limit = (self.limit == length).repeat_interleave(k).unsqueeze(-1)
@@ -152,7 +153,7 @@ class Coverage:
     """How much weight each source word has had so far, by the last cross-attention, heads averaged."""
 
     def __init__(self, model: Any, beta: float, n: int, lengths: Tensor, rows: Tensor):
-        paths = getattr(model, "cross", None)
+        paths = attention_paths(model).get("cross")
         if not paths:
             raise ValueError("coverage needs a model that attends to its source; this one does not.")
         self.model, self.beta, self.path = model, beta, paths[-1]

@@ -22,15 +22,15 @@ from torch import Tensor, nn
 from regard.attention import Attention
 from regard.core.shapes import check_rate
 from regard.masks import Lengths
-from regard.models.model import Hidden, Model, Rows, by_hypothesis, by_sentence
+from regard.models.entries import register_translator
 from regard.models.parts.biases import Biases, History, after, expected_of
 from regard.models.parts.bidirectional import Bidirectional
-from regard.models.parts.copying import Copy, Ready, copying_of
+from regard.models.parts.copy_mechanism import Copy, CopyState, copying_of
 from regard.models.parts.deep_output import DeepOutput
-from regard.models.parts.dropout import Dropout
-from regard.models.parts.initial import begin
-from regard.models.parts.steps import keys_of, make_map, make_score
-from regard.models.table import register
+from regard.models.parts.dropout_layer import Dropout
+from regard.models.parts.initialization import begin
+from regard.models.parts.named_components import keys_of, make_map, make_score
+from regard.models.sequence_model import Hidden, Rows, SequenceModel, by_hypothesis, by_sentence
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Memory(Rows):
     values: Tensor  # (b, n, 2 width)
     lengths: Tensor  # (b,)
     first: Tensor  # (b, width): the state that has read the source backwards
-    copying: Ready = ()
+    copying: CopyState = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +70,8 @@ class State(Rows):
     history: History = ()
 
 
-@register(Config)
-class Bahdanau(Model[Memory, State]):
+@register_translator(Config)
+class Bahdanau(SequenceModel[Memory, State]):
     """RNNsearch: a recurrent encoder–decoder with attention."""
 
     def __init__(self, config: Config):
@@ -91,7 +91,7 @@ class Bahdanau(Model[Memory, State]):
         )
         self.deep = DeepOutput(4 * width, width, dropout)
         self.output = nn.Linear(width, config.target_vocabulary)
-        self.cross = ["attention"]
+        self.attention_paths = {"cross": ["attention"]}
         self.expected = expected_of(self.biases, 2 * width)
         self.copying = copying_of(
             config.copy, width, 2 * width, config.source_vocabulary, config.target_vocabulary
@@ -99,22 +99,25 @@ class Bahdanau(Model[Memory, State]):
         begin(self, config.initial, "bahdanau")
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
-        annotations, last = self.encoder(self.known(source), lengths)
+        annotations, last = self.encoder(self.clip_to_vocabulary(source), lengths)
         keys, first = keys_of(self.attention.score, annotations), last[:, self.config.width :]
-        return Memory(keys, annotations, lengths, first, self.ready(annotations, source))
+        return Memory(keys, annotations, lengths, first, self.copy_state(annotations, source))
 
     def start(self, memory: Memory) -> State:
         s = torch.tanh(self.begin(memory.first)).unflatten(-1, (-1, self.config.width))
         return State(s, 0, self.biases.start(len(s), memory.keys))
 
     def step(self, tokens: Tensor, state: State, memory: Memory) -> tuple[Hidden, State]:
-        y = self.dropout(self.embed(self.known(tokens))).unsqueeze(-2)  # (r, 1, width)
+        y = self.dropout(self.embed(self.clip_to_vocabulary(tokens))).unsqueeze(-2)  # (r, 1, width)
         c, s, state = self._step(y, state, memory)
         return self.pointing(self.deep(s, y, c), memory.copying, memory.lengths)[:, 0], state
 
     def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Hidden:
         memory = self.encode(source, source_lengths)
-        state, y = self.start(memory), self.dropout(self.embed(self.known(target_in)))  # (b, m, width)
+        state, y = (
+            self.start(memory),
+            self.dropout(self.embed(self.clip_to_vocabulary(target_in))),
+        )  # (b, m, width)
         steps = []
         for word in y.split(1, -2):
             c, s, state = self._step(word, state, memory)

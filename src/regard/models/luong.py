@@ -27,15 +27,15 @@ from torch.nn.utils.rnn import pad_packed_sequence
 from regard.attention import Attended, Attention, attend
 from regard.core.shapes import check_rate
 from regard.masks import Lengths
-from regard.models.model import Hidden, Model, Rows, by_hypothesis, by_sentence
+from regard.models.entries import register_translator
 from regard.models.parts.biases import Biases, History, after, expected_of
-from regard.models.parts.copying import Copy, Ready, copying_of
-from regard.models.parts.dropout import Dropout
-from regard.models.parts.initial import begin
-from regard.models.parts.local import Around, Scaled, gaussian
-from regard.models.parts.recurrent import exact, packed
-from regard.models.parts.steps import check_choice, keys_of, make_map, make_score
-from regard.models.table import register
+from regard.models.parts.copy_mechanism import Copy, CopyState, copying_of
+from regard.models.parts.dropout_layer import Dropout
+from regard.models.parts.initialization import begin
+from regard.models.parts.local_attention import Around, Scaled, gaussian
+from regard.models.parts.named_components import check_choice, keys_of, make_map, make_score
+from regard.models.parts.packing import exact, packed
+from regard.models.sequence_model import Hidden, Rows, SequenceModel, by_hypothesis, by_sentence
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Memory(Rows):
     lengths: Tensor  # (b,)
     h: Tensor  # (b, layers, width)
     c: Tensor  # (b, layers, width)
-    copying: Ready = ()
+    copying: CopyState = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +81,8 @@ class State(Rows):
     history: History = ()
 
 
-@register(Config)
-class Luong(Model[Memory, State]):
+@register_translator(Config)
+class Luong(SequenceModel[Memory, State]):
     """Stacked LSTMs with global or local attention."""
 
     def __init__(self, config: Config):
@@ -107,7 +107,7 @@ class Luong(Model[Memory, State]):
             self.W_p, self.v_p = nn.Linear(width, width, bias=False), nn.Linear(width, 1, bias=False)
         self.W = nn.Linear(2 * width, width, bias=False)
         self.output = nn.Linear(width, config.target_vocabulary, bias=False)
-        self.cross = ["attention"]
+        self.attention_paths = {"cross": ["attention"]}
         self.expected = expected_of(self.biases, width)
         self.copying = copying_of(
             config.copy, width, width, config.source_vocabulary, config.target_vocabulary
@@ -115,26 +115,29 @@ class Luong(Model[Memory, State]):
         begin(self, config.initial, "luong")
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
-        x = packed(self.dropout(self.source(self.known(source))), source, lengths)
+        x = packed(self.dropout(self.source(self.clip_to_vocabulary(source))), source, lengths)
         with exact(source):
             states, (h, c) = self.encoder(x)
         states, _ = pad_packed_sequence(states, batch_first=True, total_length=source.shape[1])
         keys = keys_of(self.attention.score, states)
-        ready = self.ready(states, source)
-        return Memory(keys, states, lengths, h.transpose(0, 1), c.transpose(0, 1), ready)
+        copy_state = self.copy_state(states, source)
+        return Memory(keys, states, lengths, h.transpose(0, 1), c.transpose(0, 1), copy_state)
 
     def start(self, memory: Memory) -> State:
         history = self.biases.start(len(memory.h), memory.keys)
         return State(memory.h, memory.c, torch.zeros_like(memory.h[:, -1]), 0, history)
 
     def step(self, tokens: Tensor, state: State, memory: Memory) -> tuple[Hidden, State]:
-        y = self.dropout(self.target(self.known(tokens))).unsqueeze(-2)  # (r, 1, width)
+        y = self.dropout(self.target(self.clip_to_vocabulary(tokens))).unsqueeze(-2)  # (r, 1, width)
         hidden, state = self._steps(y, state, memory)
         return self.pointing(self.dropout(hidden), memory.copying, memory.lengths)[:, 0], state
 
     def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Hidden:
         memory = self.encode(source, source_lengths)
-        state, y = self.start(memory), self.dropout(self.target(self.known(target_in)))  # (b, m, width)
+        state, y = (
+            self.start(memory),
+            self.dropout(self.target(self.clip_to_vocabulary(target_in))),
+        )  # (b, m, width)
         parts = []
         for words in y.split(1, -2) if self.config.input_feeding or state.history else [y]:
             hidden, state = self._steps(words, state, memory)

@@ -20,12 +20,12 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.shapes import check_rate
-from regard.models.model import Model, Rows, by_hypothesis
+from regard.models.entries import register_translator
 from regard.models.parts.bidirectional import Bidirectional
 from regard.models.parts.deep_output import DeepOutput
-from regard.models.parts.dropout import Dropout
-from regard.models.parts.initial import begin
-from regard.models.table import register
+from regard.models.parts.dropout_layer import Dropout
+from regard.models.parts.initialization import begin
+from regard.models.sequence_model import Rows, SequenceModel, by_hypothesis
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class State(Rows):
     s: Tensor  # (r, layers, width)
 
 
-@register(Config)
-class RNN(Model[Memory, State]):
+@register_translator(Config)
+class RNN(SequenceModel[Memory, State]):
     """The recurrent encoder–decoder without attention."""
 
     def __init__(self, config: Config):
@@ -72,7 +72,6 @@ class RNN(Model[Memory, State]):
         )
         self.deep = DeepOutput(3 * width, width, dropout)
         self.output = nn.Linear(width, config.target_vocabulary)
-        self.cross: list[str] = []
         begin(self, config.initial, "bahdanau")
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:

@@ -24,14 +24,14 @@ from regard.core.shapes import check_rate
 from regard.heads import MultiHead
 from regard.masks import Causal, Lengths, Mask
 from regard.memories import Branches, KeyValue
-from regard.models.model import Hidden, Model, Rows, by_hypothesis, by_sentence, check_source
+from regard.models.entries import register_translator
 from regard.models.parts.biases import Biases, expected_of
-from regard.models.parts.copying import Copy, Ready, copying_of
+from regard.models.parts.copy_mechanism import Copy, CopyState, copying_of
 from regard.models.parts.embedding import Embedding
 from regard.models.parts.feed_forward import FeedForward
+from regard.models.parts.named_components import check_choice, make_map, with_terms
 from regard.models.parts.residual import Residual
-from regard.models.parts.steps import check_choice, make_map, with_terms
-from regard.models.table import register
+from regard.models.sequence_model import Hidden, Rows, SequenceModel, by_hypothesis, by_sentence, check_source
 from regard.positions import Learned, Relative, Sinusoidal
 
 
@@ -67,7 +67,7 @@ class Memory(Rows):
     lengths: Tensor  # (b,)
     layers: tuple[KeyValue, ...]  # (b, heads, n, width / heads) each
     padded: bool  # whether any source is shorter than n
-    copying: Ready = ()
+    copying: CopyState = ()
 
     @property
     def mask(self) -> Mask | None:
@@ -131,8 +131,8 @@ class DecoderLayer(nn.Module):
         return by_hypothesis(context, len(x))
 
 
-@register(Config)
-class Transformer(Model[Memory, State]):
+@register_translator(Config)
+class Transformer(SequenceModel[Memory, State]):
     """The Transformer for sequence to sequence."""
 
     def __init__(self, config: Config):
@@ -167,7 +167,12 @@ class Transformer(Model[Memory, State]):
                 "bias markov and bias fertility are for bahdanau and luong."
             )
         self.expected = expected_of(biases, width)
-        self.cross = [f"decoder.{layer}.cross" for layer in range(config.layers)]
+        layers = range(config.layers)
+        self.attention_paths = {
+            "self": [f"encoder.{layer}.attention" for layer in layers],
+            "decoder_self": [f"decoder.{layer}.attention" for layer in layers],
+            "cross": [f"decoder.{layer}.cross" for layer in layers],
+        }
         self.copying = copying_of(
             config.copy, width, width, config.source_vocabulary, config.target_vocabulary
         )
@@ -176,12 +181,12 @@ class Transformer(Model[Memory, State]):
         check_source(source, lengths)
         padded = torch.compiler.is_compiling() or bool((lengths < source.shape[1]).any())
         mask = Lengths(lengths) if padded else None
-        x = self.source(self.known(source))  # (b, n, width)
+        x = self.source(self.clip_to_vocabulary(source))  # (b, n, width)
         for layer in self.encoder:
             x = layer(x, mask)
         x = self.encoder_norm(x)
         keys = tuple(layer.cross.project(x, mask=mask) for layer in self.decoder)  # type: ignore[operator, union-attr]
-        return Memory(x, lengths, keys, padded, self.ready(x, source))
+        return Memory(x, lengths, keys, padded, self.copy_state(x, source))
 
     def start(self, memory: Memory) -> State:
         return State(Branches.start(len(memory.lengths), memory.lengths.device))
@@ -206,7 +211,7 @@ class Transformer(Model[Memory, State]):
 
     def _embedded(self, target: Tensor, start: int = 0) -> Tensor:
         embed = self.source if self.config.tied == "all" else self.target
-        embedded: Tensor = embed(self.known(target), start)
+        embedded: Tensor = embed(self.clip_to_vocabulary(target), start)
         return embedded
 
 

@@ -13,13 +13,13 @@ from typing import Any
 
 from torch import nn
 
-from regard.models.model import Model
+from regard.models.sequence_model import SequenceModel
 
 
 class TwoWay(nn.Module):
     """A model from source to target, one back, and how much their agreement is worth."""
 
-    def __init__(self, ahead: Model[Any, Any], back: Model[Any, Any], gamma: float):
+    def __init__(self, ahead: SequenceModel[Any, Any], back: SequenceModel[Any, Any], gamma: float):
         super().__init__()
         self.ahead, self.back, self.gamma = ahead, back, gamma
 

@@ -40,7 +40,7 @@ def deceptive(texts: Texts) -> Made:
     model = bilstm()
 
     def loss(tokens: Tensor, lengths: Tensor, wanted: Tensor) -> Tensor:
-        with record(model, model.looks, grad=True) as seen:
+        with record(model, model.attention_paths["reader"], grad=True) as seen:
             logits = model(tokens, lengths)
         return F.cross_entropy(logits, wanted) + penalty(model.over_words(seen).squeeze(-2), tokens, PRICE)
 

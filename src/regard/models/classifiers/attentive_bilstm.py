@@ -4,7 +4,7 @@
 
 Each state has read the whole text: that of any word may hold what matters, so that much weight on a word
 need not mean that the word mattered. `attentive_mlp` is the same without that; with `orthogonal` states
-cannot be alike (`regard.models.classifiers.orthogonal`).
+cannot be alike (`regard.models.classifiers.orthogonal_lstm`).
 
 Jain & Wallace (2019), "Attention is not Explanation", arXiv:1902.10186, §2.
 Departs from the paper: vectors of words are learned from the texts unless others are given; dropout.
@@ -15,12 +15,12 @@ from typing import Literal
 
 from torch import Tensor
 
-from regard.models.classifiers.both_ways import BothWays
-from regard.models.classifiers.classifier import Common
+from regard.models.classifiers.bidirectional_rnn import BidirectionalRNN
+from regard.models.classifiers.classifier_model import Common
 from regard.models.classifiers.one_query import OneQuery
-from regard.models.classifiers.orthogonal import OrthogonalBothWays
-from regard.models.classifiers.table import register
-from regard.models.classifiers.words import begin
+from regard.models.classifiers.orthogonal_lstm import OrthogonalLSTM
+from regard.models.classifiers.word_vectors import begin
+from regard.models.entries import register_classifier
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Config(Common):
     orthogonal: bool = False  # each state orthogonal to the sum of those before
 
 
-@register(Config)
+@register_classifier(Config)
 class AttentiveBiLSTM(OneQuery):
     """A bidirectional LSTM or GRU, one look over its states, and a linear layer."""
 
@@ -42,7 +42,7 @@ class AttentiveBiLSTM(OneQuery):
         sizes = (config.embedding, config.width, config.layers, config.dropout)
         if config.orthogonal and config.cell != "lstm":
             raise ValueError(f'orthogonal is for cell="lstm"; got {config.cell!r}.')
-        self.encoder = OrthogonalBothWays(*sizes) if config.orthogonal else BothWays(*sizes, config.cell)
+        self.encoder = OrthogonalLSTM(*sizes) if config.orthogonal else BidirectionalRNN(*sizes, config.cell)
         begin(self)
 
     def encode(self, x: Tensor, lengths: Tensor) -> Tensor:

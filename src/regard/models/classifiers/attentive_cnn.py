@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.models.classifiers.classifier import Common
+from regard.models.classifiers.classifier_model import Common
 from regard.models.classifiers.one_query import OneQuery
-from regard.models.classifiers.table import register
-from regard.models.classifiers.words import begin
+from regard.models.classifiers.word_vectors import begin
+from regard.models.entries import register_classifier
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Config(Common):
     windows: tuple[int, ...] = (1, 3, 5, 7)  # words, odd: as many on each side
 
 
-@register(Config)
+@register_classifier(Config)
 class AttentiveCNN(OneQuery):
     """Convolutions of several widths, one look over them, and a linear layer."""
 

@@ -16,11 +16,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.models.classifiers.classifier import Common
+from regard.models.classifiers.classifier_model import Common
 from regard.models.classifiers.one_query import OneQuery
-from regard.models.classifiers.table import register
-from regard.models.classifiers.words import begin
-from regard.models.parts.steps import check_choice
+from regard.models.classifiers.word_vectors import begin
+from regard.models.entries import register_classifier
+from regard.models.parts.named_components import check_choice
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Config(Common):
     activation: Literal["tanh", "none"] = "tanh"
 
 
-@register(Config)
+@register_classifier(Config)
 class AttentiveMLP(OneQuery):
     """A layer on each word alone, one look over them, and a linear layer."""
 

@@ -3,9 +3,9 @@
     zᵢ = Attention(q_w, h of sentence i)        g = BiGRU(z)        z = Attention(q_s, g)        ŷ = Wz + b
 
 h are the states of a BiGRU that reads each sentence by itself. A sentence ends at a token of `ends` (".",
-"!", "?" and the like); several in a row end one sentence. `looks` are "word_attention", whose weights
-(b, s, n) have a row for each sentence that is 0 outside it, and "sentence_attention", whose weights are
-(b, 1, s): their product is the weight of each word.
+"!", "?" and the like); several in a row end one sentence. The "reader" attentions are "word_attention", whose
+weights (b, s, n) have a row for each sentence that is 0 outside it, and "sentence_attention", whose weights
+are (b, 1, s): their product is the weight of each word.
 
 Yang et al. (2016), "Hierarchical Attention Networks for Document Classification", NAACL, §2.2. (The paper's
 uᵀtanh(Wh + b) is the additive score with a learned query.) One lecture names Miculicich et al. (2018), who
@@ -23,12 +23,12 @@ from torch import Tensor, nn
 from regard.attention import Attention, resolve_score
 from regard.looking import intervene
 from regard.masks import Lengths
-from regard.models.classifiers.both_ways import BothWays
-from regard.models.classifiers.classifier import Classifier, Common, Seen, real
-from regard.models.classifiers.table import register
-from regard.models.classifiers.words import Words, begin
-from regard.models.parts.dropout import Dropout
-from regard.models.parts.steps import make_map
+from regard.models.classifiers.bidirectional_rnn import BidirectionalRNN
+from regard.models.classifiers.classifier_model import ClassifierModel, Common, Seen, real
+from regard.models.classifiers.word_vectors import WordVectors, begin
+from regard.models.entries import register_classifier
+from regard.models.parts.dropout_layer import Dropout
+from regard.models.parts.named_components import make_map
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Config(Common):
     ends: tuple[int, ...] = ()  # tokens that end a sentence; without any, a text is one sentence
 
 
-@register(Config)
-class Hierarchical(Classifier):
+@register_classifier(Config)
+class Hierarchical(ClassifierModel):
     """Words, sentences, and a linear layer."""
 
     def __init__(self, config: Config):
@@ -50,9 +50,9 @@ class Hierarchical(Classifier):
             raise ValueError("hierarchical reads one text: pairs must be false.")
         self.config, width = config, config.width
         self.words_query, self.sentences_query = (nn.Parameter(torch.empty(1, width)) for _ in range(2))
-        self.words = Words(config.vocabulary, config.embedding, config.dropout, config.word_dropout)
-        self.word_encoder = BothWays(config.embedding, width, 1, 0.0, config.cell)
-        self.sentence_encoder = BothWays(width, width, 1, 0.0, config.cell)
+        self.words = WordVectors(config.vocabulary, config.embedding, config.dropout, config.word_dropout)
+        self.word_encoder = BidirectionalRNN(config.embedding, width, 1, 0.0, config.cell)
+        self.sentence_encoder = BidirectionalRNN(width, width, 1, 0.0, config.cell)
         self.word_attention, self.sentence_attention = (
             Attention(
                 resolve_score(config.score, width, width),
@@ -62,10 +62,10 @@ class Hierarchical(Classifier):
         )
         self.dropout = Dropout(config.dropout)
         self.read = nn.Linear(width, config.classes)
-        self.looks = ["word_attention", "sentence_attention"]
+        self.attention_paths = {"reader": ["word_attention", "sentence_attention"]}
         begin(self)
 
-    def given(
+    def condition(
         self,
         tokens: Tensor,
         lengths: Tensor,
@@ -73,18 +73,21 @@ class Hierarchical(Classifier):
         second_lengths: Tensor | None = None,
     ) -> Tensor:
         """The number of the sentence each word is in, (b, n)."""
-        super().given(tokens, lengths, second, second_lengths)
+        super().condition(tokens, lengths, second, second_lengths)
         ends = torch.isin(tokens, torch.tensor(self.config.ends, device=tokens.device, dtype=tokens.dtype))
         begins = ends[:, :-1] & ~ends[:, 1:] & real(lengths, tokens.shape[1])[:, 1:]
         return torch.nn.functional.pad(begins, (1, 0)).cumsum(-1)
 
-    def states(self, embedded: Tensor, lengths: Tensor, given: Tensor) -> Tensor:
+    def states(self, embedded: Tensor, lengths: Tensor, condition: Tensor) -> Tensor:
         """Embedded words (b, n, d) to their states, (b, n, width), each sentence read by itself."""
         there = real(lengths, embedded.shape[1])  # (b, n)
-        starts = torch.nn.functional.pad(given[:, 1:] != given[:, :-1], (1, 0))
-        first = (starts * torch.arange(len(starts[0]), device=given.device)).cummax(-1).values
-        place = torch.arange(len(starts[0]), device=given.device) - first  # of a word in its sentence
-        row = torch.arange(len(given), device=given.device).unsqueeze(-1) * given.shape[1] + given
+        starts = torch.nn.functional.pad(condition[:, 1:] != condition[:, :-1], (1, 0))
+        first = (starts * torch.arange(len(starts[0]), device=condition.device)).cummax(-1).values
+        place = torch.arange(len(starts[0]), device=condition.device) - first  # of a word in its sentence
+        row = (
+            torch.arange(len(condition), device=condition.device).unsqueeze(-1) * condition.shape[1]
+            + condition
+        )
         _, row = row[there].unique(return_inverse=True)  # (words,): its sentence, of all texts
         place = place[there]
         sizes = row.bincount()
@@ -93,17 +96,17 @@ class Hierarchical(Classifier):
         states: Tensor = self.word_encoder(sentences, sizes)[row, place]  # (words, width)
         return states.new_zeros(*there.shape, states.shape[-1]).masked_scatter(there.unsqueeze(-1), states)
 
-    def from_embedded(self, embedded: Tensor, lengths: Tensor, given: Tensor | None = None) -> Tensor:
-        if given is None:
+    def from_embedded(self, embedded: Tensor, lengths: Tensor, condition: Tensor | None = None) -> Tensor:
+        if condition is None:
             raise ValueError(
                 "hierarchical must know where sentences end: "
-                "model.from_embedded(embedded, lengths, model.given(tokens, lengths))."
+                "model.from_embedded(embedded, lengths, model.condition(tokens, lengths))."
             )
         there = real(lengths, embedded.shape[1])
-        h = self.dropout(self.states(embedded, lengths, given))  # (b, n, width)
-        count = torch.where(there, given, 0).amax(-1) + 1  # (b,), sentences
-        number = torch.arange(int(count.max()), device=given.device).view(1, -1, 1)
-        mask = (given.unsqueeze(-2) == number) & there.unsqueeze(-2)  # (b, s, n)
+        h = self.dropout(self.states(embedded, lengths, condition))  # (b, n, width)
+        count = torch.where(there, condition, 0).amax(-1) + 1  # (b,), sentences
+        number = torch.arange(int(count.max()), device=condition.device).view(1, -1, 1)
+        mask = (condition.unsqueeze(-2) == number) & there.unsqueeze(-2)  # (b, s, n)
         query = self.words_query.expand(len(h), number.shape[1], -1).to(h.dtype)
         z = self.word_attention(query, h, mask=mask).context  # (b, s, width)
         g = self.dropout(self.sentence_encoder(z, count))
@@ -113,21 +116,21 @@ class Hierarchical(Classifier):
         return logits
 
     def over_words(self, seen: Seen) -> Tensor:
-        words, sentences = (seen[path][-1].weights for path in self.looks)
+        words, sentences = (seen[path][-1].weights for path in self.attention_paths["reader"])
         return sentences @ words  # (b, 1, s) and (b, s, n)
 
     @contextmanager
-    def looking_with(self, weights: Tensor, given: Tensor | None = None) -> Iterator[None]:
-        if given is None:
+    def looking_with(self, weights: Tensor, condition: Tensor | None = None) -> Iterator[None]:
+        if condition is None:
             raise ValueError(
-                "hierarchical must know where sentences end: given=model.given(tokens, lengths)."
+                "hierarchical must know where sentences end: condition=model.condition(tokens, lengths)."
             )
-        number = torch.arange(int(given.max()) + 1, device=given.device).view(1, -1, 1)
-        parts = torch.where(given.unsqueeze(-2) == number, weights, 0)  # (b, s, n)
+        number = torch.arange(int(condition.max()) + 1, device=condition.device).view(1, -1, 1)
+        parts = torch.where(condition.unsqueeze(-2) == number, weights, 0)  # (b, s, n)
         sums = parts.sum(-1, keepdim=True)
         words = torch.where(sums > 0, parts / sums, 0)
         with (
-            intervene(self, lambda p: words.to(p.dtype), self.looks[0]),
-            intervene(self, lambda p: sums.mT.to(p.dtype), self.looks[1]),
+            intervene(self, lambda p: words.to(p.dtype), self.attention_paths["reader"][0]),
+            intervene(self, lambda p: sums.mT.to(p.dtype), self.attention_paths["reader"][1]),
         ):
             yield

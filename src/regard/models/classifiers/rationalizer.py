@@ -39,9 +39,9 @@ from regard.attention import resolve_score
 from regard.core.errors import ShapeError
 from regard.core.shapes import widened
 from regard.losses import expected_loss
-from regard.models.classifiers.classifier import Common, check_texts, cleaned, real
+from regard.models.classifiers.classifier_model import Common, check_texts, cleaned, real
 from regard.models.classifiers.one_query import OneQuery
-from regard.models.classifiers.words import begin
+from regard.models.classifiers.word_vectors import begin
 
 FIRST, STEP = 2.0, 0.01  # where c begins, and how far it moves in a step, at most
 NEAR = 0.25  # so far from the target, as a share of it, c moves as far as it may
@@ -147,7 +147,7 @@ class Rationalizer(OneQuery):
         logits: Tensor = self.read(self.dropout(context))
         return logits
 
-    def from_embedded(self, embedded: Tensor, lengths: Tensor, given: Tensor | None = None) -> Tensor:
+    def from_embedded(self, embedded: Tensor, lengths: Tensor, condition: Tensor | None = None) -> Tensor:
         return self.from_selected(embedded, lengths, self.selection(embedded, lengths).z)
 
     def loss(self, wanted: Tensor, *texts: Tensor, smoothing: float = 0.0) -> Tensor:

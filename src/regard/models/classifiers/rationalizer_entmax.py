@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.maps import entmax
 from regard.models.classifiers.rationalizer import Rationale, Rationalizer, Selection
-from regard.models.classifiers.table import register
+from regard.models.entries import register_classifier
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Config(Rationale):
     alpha: float = 1.5  # the larger, the sooner a word is in or out
 
 
-@register(Config)
+@register_classifier(Config)
 class RationalizerEntmax(Rationalizer):
     """Selects the words that α-entmax does not leave out; nothing is random."""
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from regard.models.classifiers.rationalizer import Rationale, Rationalizer, Selection
-from regard.models.classifiers.table import register
+from regard.models.entries import register_classifier
 
 LOW, HIGH = -0.1, 1.1  # l and r
 SMALL = 1e-6  # a and b are no less, for 1/a and 1/b
@@ -31,7 +31,7 @@ class Config(Rationale):
     """Sizes and parts of a rationalizer with HardKuma variables."""
 
 
-@register(Config)
+@register_classifier(Config)
 class RationalizerHardKuma(Rationalizer):
     """Selects words by HardKuma variables, which have a gradient of their own."""
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.maps import Hard
 from regard.maps.estimators import Reinforce
 from regard.models.classifiers.rationalizer import Rationale, Rationalizer, Selection
-from regard.models.classifiers.table import register
+from regard.models.entries import register_classifier
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Config(Rationale):
     """Sizes and parts of a rationalizer that learns by REINFORCE."""
 
 
-@register(Config)
+@register_classifier(Config)
 class RationalizerReinforce(Rationalizer):
     """Selects words by coins; what came of it says which coins to favour (REINFORCE)."""
 

@@ -22,12 +22,12 @@ from torch import Tensor, nn
 from regard.attention import Attention, resolve_score
 from regard.looking import record
 from regard.masks import Lengths
-from regard.models.classifiers.both_ways import BothWays
-from regard.models.classifiers.classifier import Classifier, Common, check_texts
-from regard.models.classifiers.table import register
-from regard.models.classifiers.words import Words, begin
-from regard.models.parts.dropout import Dropout
-from regard.models.parts.steps import make_map
+from regard.models.classifiers.bidirectional_rnn import BidirectionalRNN
+from regard.models.classifiers.classifier_model import ClassifierModel, Common, check_texts
+from regard.models.classifiers.word_vectors import WordVectors, begin
+from regard.models.entries import register_classifier
+from regard.models.parts.dropout_layer import Dropout
+from regard.models.parts.named_components import make_map
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Config(Common):
     penalty: float = 1.0  # λ
 
 
-@register(Config)
-class SelfAttentive(Classifier):
+@register_classifier(Config)
+class SelfAttentive(ClassifierModel):
     """A BiLSTM, several looks over its states, and two layers."""
 
     def __init__(self, config: Config):
@@ -53,8 +53,8 @@ class SelfAttentive(Classifier):
         if not config.penalty >= 0:
             raise ValueError(f"penalty must be at least 0; got {config.penalty}.")
         self.config, width, rows = config, config.width, config.rows
-        self.words = Words(config.vocabulary, config.embedding, config.dropout, config.word_dropout)
-        self.encoder = BothWays(config.embedding, width, 1, config.dropout, "lstm")
+        self.words = WordVectors(config.vocabulary, config.embedding, config.dropout, config.word_dropout)
+        self.encoder = BidirectionalRNN(config.embedding, width, 1, config.dropout, "lstm")
         self.W1 = nn.Linear(width, config.compared, bias=False)
         self.W2 = nn.Parameter(torch.empty(rows, config.compared))
         self.attention = Attention(
@@ -65,7 +65,7 @@ class SelfAttentive(Classifier):
             self.U = nn.Parameter(torch.empty(2, rows, width, width))
         self.dropout = Dropout(config.dropout)
         self.inner, self.read = nn.Linear(rows * width, config.inner), nn.Linear(config.inner, config.classes)
-        self.looks = ["attention"]
+        self.attention_paths = {"reader": ["attention"]}
         begin(self)
         for matrix in self.U.flatten(0, 1) if config.pairs else ():
             nn.init.xavier_uniform_(matrix)
@@ -75,7 +75,7 @@ class SelfAttentive(Classifier):
         states: Tensor = self.encoder(embedded, lengths)
         return states
 
-    def given(
+    def condition(
         self,
         tokens: Tensor,
         lengths: Tensor,
@@ -84,22 +84,22 @@ class SelfAttentive(Classifier):
     ) -> Tensor | None:
         """The gated M of the second text, (b, rows, width); None if there is none."""
         if not self.config.pairs:
-            return super().given(tokens, lengths, second, second_lengths)
+            return super().condition(tokens, lengths, second, second_lengths)
         if second is None or second_lengths is None:
             raise ValueError("this classifier was made for pairs of texts; only one came.")
         check_texts(second, second_lengths)
         return self._gated(self._matrix(self.embed(second), second_lengths), 1)
 
-    def from_embedded(self, embedded: Tensor, lengths: Tensor, given: Tensor | None = None) -> Tensor:
+    def from_embedded(self, embedded: Tensor, lengths: Tensor, condition: Tensor | None = None) -> Tensor:
         M = self._matrix(embedded, lengths)
-        if given is not None:
-            M = self._gated(M, 0) * given
+        if condition is not None:
+            M = self._gated(M, 0) * condition
         logits: Tensor = self.read(self.dropout(torch.relu(self.inner(self.dropout(M.flatten(-2))))))
         return logits
 
     def loss(self, wanted: Tensor, *texts: Tensor, smoothing: float = 0.0) -> Tensor:
         """The sum over texts of −log p of wanted (b,) and λ times the penalty of each text."""
-        with record(self, self.looks, grad=True) as seen:
+        with record(self, self.attention_paths["reader"], grad=True) as seen:
             loss = super().loss(wanted, *texts, smoothing=smoothing)
         penalty: float = self.config.penalty
         if penalty:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.core.place import Place
-from regard.models.parts.rows import by_sentence
+from regard.models.parts.batch_rows import by_sentence
 from regard.positions import Features, Fertility, Markov, Order
 
 NAMES = ("position", "markov", "fertility", "global-fertility", "trace")

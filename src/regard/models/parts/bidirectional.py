@@ -8,8 +8,8 @@ Bahdanau, Cho & Bengio (2015), arXiv:1409.0473, §3.2.
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_packed_sequence
 
-from regard.models.parts.dropout import Dropout
-from regard.models.parts.recurrent import packed
+from regard.models.parts.dropout_layer import Dropout
+from regard.models.parts.packing import packed
 
 
 class Bidirectional(nn.Module):

@@ -9,7 +9,7 @@ Goodfellow et al. (2013), "Maxout Networks", arXiv:1302.4389.
 import torch
 from torch import Tensor, nn
 
-from regard.models.parts.dropout import Dropout
+from regard.models.parts.dropout_layer import Dropout
 
 
 class DeepOutput(nn.Module):

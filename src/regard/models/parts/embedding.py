@@ -7,7 +7,7 @@ Vaswani et al. (2017), arXiv:1706.03762, §3.4, §3.5.
 
 from torch import Tensor, nn
 
-from regard.models.parts.dropout import Dropout
+from regard.models.parts.dropout_layer import Dropout
 from regard.positions import Learned, Sinusoidal
 
 

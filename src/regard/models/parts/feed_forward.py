@@ -11,7 +11,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.models.parts.steps import check_choice
+from regard.models.parts.named_components import check_choice
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from regard.models.parts.dropout import Dropout
-from regard.models.parts.steps import check_choice
+from regard.models.parts.dropout_layer import Dropout
+from regard.models.parts.named_components import check_choice
 
 
 class Residual(nn.Module):

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from regard.core.errors import ShapeError
-from regard.models.model import check_source
+from regard.models.sequence_model import check_source
 
 
 def packed(x: Tensor, source: Tensor, lengths: Tensor) -> PackedSequence:

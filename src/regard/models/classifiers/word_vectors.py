@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from regard.core.shapes import check_rate
 from regard.core.tokens import PAD, UNK
-from regard.models.parts.dropout import Dropout
-from regard.models.parts.initial import glorot
+from regard.models.parts.dropout_layer import Dropout
+from regard.models.parts.initialization import glorot
 
 
-class Words(nn.Module):
+class WordVectors(nn.Module):
     """Vectors E (vocabulary, width)."""
 
     def __init__(self, vocabulary: int, width: int, dropout: float, word_dropout: float):
@@ -36,5 +36,5 @@ def begin(model: nn.Module) -> None:
     """Parameters as `glorot` has them; words small, since rare ones hardly move from where they began."""
     glorot(model)
     for module in model.modules():
-        if isinstance(module, Words):
+        if isinstance(module, WordVectors):
             nn.init.normal_(module.E.weight, std=0.1)

@@ -2,9 +2,9 @@
 
     memory = encode(source)        state = start(memory)        hidden, state = step(token, state, memory)
 
-`forward` does all steps of a known target (teacher forcing) and agrees with `step` to rounding. `read` turns
-hidden vectors into logits, so that a loss reads the real positions alone and a decoder the last one alone.
-Models that copy have a `Pointing` in place of hidden vectors, and words with numbers beyond the vocabulary.
+`forward` does all steps of a known target (teacher forcing) and agrees with `step` up to rounding. `logits`
+is apart from both, so that a loss computes logits at real positions only, and a decoder at the last one only.
+Models that copy return a `Pointing` in place of hidden states, and have tokens beyond the vocabulary.
 Neither memory nor state is ever changed: a state can be stepped twice, with different tokens.
 """
 
@@ -16,28 +16,32 @@ from torch.nn import functional as F
 from regard.core.errors import ShapeError
 from regard.core.tokens import UNK
 from regard.losses import linear_cross_entropy
+from regard.models.parts.batch_rows import Rows as Rows
+from regard.models.parts.batch_rows import by_hypothesis as by_hypothesis
+from regard.models.parts.batch_rows import by_sentence as by_sentence
 from regard.models.parts.biases import Expected
-from regard.models.parts.copying import Copying, Pointing, Ready
-from regard.models.parts.rows import Rows as Rows
-from regard.models.parts.rows import by_hypothesis as by_hypothesis
-from regard.models.parts.rows import by_sentence as by_sentence
+from regard.models.parts.copy_mechanism import Copying, CopyState, Pointing
 
 Hidden = Tensor | Pointing
 M = TypeVar("M", bound=Rows)  # what decoding needs of the source
 S = TypeVar("S", bound=Rows)  # what a step needs of the steps before
 
 
-class Model(nn.Module, Generic[M, S]):
-    """A sequence-to-sequence model; `cross` names its source–target attentions by path, last layer last."""
+class SequenceModel(nn.Module, Generic[M, S]):
+    """A sequence-to-sequence model.
+
+    `attention_paths` has its attentions by role, as module paths: "cross", "self", "decoder_self". A role
+    that a model does not have is absent (`regard.core.attention_paths`).
+    """
 
     config: Any
-    cross: list[str]
+    attention_paths: dict[str, list[str]]
     copying: Copying | None
     expected: Expected | None  # of global fertility
 
     def __init__(self) -> None:
         super().__init__()
-        self.copying, self.expected = None, None
+        self.copying, self.expected, self.attention_paths = None, None, {}
 
     def encode(self, source: Tensor, lengths: Tensor) -> M:
         """Read source (b, n), of which the first `lengths` (b,) tokens of each row are real."""
@@ -64,10 +68,10 @@ class Model(nn.Module, Generic[M, S]):
         """The last layer: weight (target_vocabulary, width) and, where there is one, bias."""
         raise NotImplementedError
 
-    def read(self, hidden: Hidden) -> Tensor:
+    def logits(self, hidden: Hidden) -> Tensor:
         """Logits (..., target_vocabulary) of hidden (..., width); where it copies, log p of more words."""
         if isinstance(hidden, Pointing):
-            return hidden.read(F.linear(hidden.hidden, *self.vocabulary()))
+            return hidden.logits(F.linear(hidden.hidden, *self.vocabulary()))
         return F.linear(hidden, *self.vocabulary())
 
     def loss(self, hidden: Hidden, wanted: Tensor, smoothing: float = 0.0) -> Tensor:
@@ -76,21 +80,21 @@ class Model(nn.Module, Generic[M, S]):
             return hidden.loss(F.linear(hidden.hidden, *self.vocabulary()), wanted, smoothing)
         return linear_cross_entropy(hidden, *self.vocabulary(), wanted, smoothing=smoothing)
 
-    def known(self, tokens: Tensor) -> Tensor:
+    def clip_to_vocabulary(self, tokens: Tensor) -> Tensor:
         """Tokens as the embeddings know them: words beyond the vocabulary, which can be copied, are UNK."""
         if self.copying is None:
             return tokens
         return tokens.masked_fill(tokens >= self.config.target_vocabulary, UNK)
 
-    def ready(self, annotations: Tensor, source: Tensor) -> Ready:
+    def copy_state(self, annotations: Tensor, source: Tensor) -> CopyState:
         """What copying needs of annotations (b, n, d) of source (b, n); () without copying."""
         return () if self.copying is None else self.copying.prepare(annotations, source)
 
-    def pointing(self, hidden: Tensor, ready: Ready, lengths: Tensor) -> Hidden:
+    def pointing(self, hidden: Tensor, copy_state: CopyState, lengths: Tensor) -> Hidden:
         """Hidden (r, m, width), with what could be copied there, if the model copies."""
         if self.copying is None:
             return hidden
-        pointing: Pointing = self.copying(hidden, ready, lengths)
+        pointing: Pointing = self.copying(hidden, copy_state, lengths)
         return pointing
 
     def parameter_count(self) -> int:

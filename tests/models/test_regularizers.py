@@ -1,4 +1,4 @@
-"""Remedies: each adds to the loss what its formula says; runs keep them, resume them, or refuse."""
+"""Regularizers: each adds to the loss what its formula says; runs keep them, resume them, or refuse."""
 
 import math
 
@@ -11,13 +11,13 @@ from regard import record
 from regard.cli import app
 from regard.cli import train_classification as _train  # noqa: F401
 from regard.core.errors import SettingsError
-from regard.core.weights import load_tensors
+from regard.core.weights import load_tensors, put_tensors, save_tensors, tensors_of
 from regard.models.classifiers import CLASSIFIERS
-from regard.models.classifiers.orthogonal import OrthogonalBothWays, one_way
-from regard.models.classifiers.remedies import REMEDIES, Read
-from regard.models.classifiers.remedies.deceive import hidden
-from regard.models.classifiers.remedies.diversity import conicity
-from regard.models.classifiers.remedies.tie import tied
+from regard.models.classifiers.orthogonal_lstm import OrthogonalLSTM, one_way
+from regard.models.classifiers.regularizers import REGULARIZERS, RegularizerInput
+from regard.models.classifiers.regularizers.deceive import hidden
+from regard.models.classifiers.regularizers.diversity import conicity
+from regard.models.classifiers.regularizers.tie import tied
 from regard.runs.fit_classifier import fit_classifier, load_classifier
 from regard.runs.folder import read_config
 from regard.runs.resolve_classifier import resolved_classifier
@@ -42,10 +42,10 @@ def make(name="attentive_bilstm", **settings):
 
 def read_by(model):
     vectors = model.embed(TOKENS)
-    with record(model, model.looks, grad=True) as seen:
+    with record(model, model.attention_paths["reader"], grad=True) as seen:
         model.from_embedded(vectors, LENGTHS)
     states = model.states(vectors, LENGTHS)
-    return Read(TOKENS, LENGTHS, vectors, states, model.over_words(seen).squeeze(-2), model)
+    return RegularizerInput(TOKENS, LENGTHS, vectors, states, model.over_words(seen).squeeze(-2), model)
 
 
 def rows(x):
@@ -63,7 +63,7 @@ def test_tying_is_the_mean_squared_distance_and_is_added():
     assert tied(read.states, read.vectors, LENGTHS).tolist() == pytest.approx(expected, rel=1e-5)
     model = make()
     before = tied(read.states, read.vectors, LENGTHS).sum().item()
-    model.mend({"tie": 1.0})
+    model.add_regularizers({"tie": 1.0})
     model.loss(WANTED, TOKENS, LENGTHS).backward()
     with torch.no_grad():  # a small step against the gradient brings states nearer to their words
         for p in model.parameters():
@@ -101,18 +101,18 @@ def test_deception_where_all_weight_is_forbidden_still_has_a_slope():
 @pytest.mark.parametrize(
     "name", ["attentive_bilstm", "attentive_mlp", "attentive_cnn", "transformer_encoder"]
 )
-@pytest.mark.parametrize("remedy", REMEDIES)
-def test_the_loss_is_the_plain_one_and_what_the_remedy_says(name, remedy):
+@pytest.mark.parametrize("regularizer", REGULARIZERS)
+def test_the_loss_is_the_plain_one_and_what_the_regularizer_says(name, regularizer):
     sizes = {**SIZES} if name != "transformer_encoder" else {k: v for k, v in SIZES.items() if k != "width"}
     sizes |= {"heads": 2, "inner": 8} if name == "transformer_encoder" else {}
     torch.manual_seed(0)
     model = CLASSIFIERS[name].make(**sizes).eval()
     plain = model.loss(WANTED, TOKENS, LENGTHS).item()
-    model.mend({remedy: 0.0}, [4, 9])
-    assert not model.remedies and model.loss(WANTED, TOKENS, LENGTHS).item() == plain
-    model.mend({remedy: 0.5}, [4, 9])
+    model.add_regularizers({regularizer: 0.0}, [4, 9])
+    assert not model.regularizers and model.loss(WANTED, TOKENS, LENGTHS).item() == plain
+    model.add_regularizers({regularizer: 0.5}, [4, 9])
     model.eval()
-    added = model.remedies[remedy](read_by(model))
+    added = model.regularizers[regularizer](read_by(model))
     assert added.shape == (3,) and (added >= 0).all()
     loss = model.loss(WANTED, TOKENS, LENGTHS)
     assert loss.item() == pytest.approx(plain + 0.5 * added.sum().item(), rel=1e-5)
@@ -121,10 +121,10 @@ def test_the_loss_is_the_plain_one_and_what_the_remedy_says(name, remedy):
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
-def test_padding_changes_no_remedy():
-    for remedy in set(REMEDIES) - {"mlm"}:  # of which words are masked depends on their places
+def test_padding_changes_no_regularizer():
+    for regularizer in set(REGULARIZERS) - {"mlm"}:  # of which words are masked depends on their places
         model = make()
-        model.mend({remedy: 1.0}, [4, 9])
+        model.add_regularizers({regularizer: 1.0}, [4, 9])
         alone = [
             model.loss(WANTED[i : i + 1], TOKENS[i : i + 1, :n], LENGTHS[i : i + 1]).item()
             for i, n in enumerate(LENGTHS.tolist())
@@ -140,7 +140,7 @@ def test_masked_words_are_guessed_from_other_words():
     left = {}
     for name in ("attentive_bilstm", "attentive_mlp"):
         model = make(name, vocabulary=12, width=16)
-        model.mend({"mlm": 1.0})
+        model.add_regularizers({"mlm": 1.0})
         optimiser = torch.optim.Adam(model.parameters(), 0.02)
         model.train()
         for _ in range(150):
@@ -158,7 +158,7 @@ def test_masked_words_are_guessed_from_other_words():
 
 def test_masking_is_the_same_in_every_validation():
     model = make()
-    model.mend({"mlm": 1.0})
+    model.add_regularizers({"mlm": 1.0})
     model.eval()
     assert model.loss(WANTED, TOKENS, LENGTHS).item() == model.loss(WANTED, TOKENS, LENGTHS).item()
     model.train()
@@ -196,12 +196,12 @@ def test_the_orthogonal_lstm_is_its_definition():
 
 def test_the_orthogonal_lstm_sees_no_padding_and_takes_layers():
     torch.manual_seed(0)
-    both = OrthogonalBothWays(3, 8, 2, 0.0)
+    both = OrthogonalLSTM(3, 8, 2, 0.0)
     x, lengths = torch.randn(2, 6, 3), torch.tensor([6, 4])
     states = both(x, lengths)
     torch.testing.assert_close(both(x[1:, :4], lengths[1:])[0], states[1, :4])
     with pytest.raises(ValueError, match="width must be even"):
-        OrthogonalBothWays(3, 7, 1, 0.0)
+        OrthogonalLSTM(3, 7, 1, 0.0)
     with pytest.raises(ValueError, match="orthogonal is for cell"):
         make(orthogonal=True, cell="gru")
 
@@ -218,21 +218,21 @@ def test_the_orthogonal_lstm_sees_no_padding_and_takes_layers():
 def test_other_models_refuse(name, own):
     sizes = {k: v for k, v in SIZES.items() if k != "width" or name != "transformer_encoder"}
     model = CLASSIFIERS[name].make(**sizes, **own)
-    with pytest.raises(ValueError, match=r"takes no remedy \(tie\)"):
-        model.mend({"tie": 1.0})
+    with pytest.raises(ValueError, match=r"takes no regularizer \(tie\)"):
+        model.add_regularizers({"tie": 1.0})
 
 
 def test_what_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match="width must equal the embedding; got width=6, embedding=8"):
-        make(width=6).mend({"tie": 1.0})
+        make(width=6).add_regularizers({"tie": 1.0})
     with pytest.raises(ValueError, match="tie must be at least 0"):
-        make().mend({"tie": -1.0})
+        make().add_regularizers({"tie": -1.0})
     with pytest.raises(ValueError, match="none were given"):
-        make().mend({"deceive": 1.0})
+        make().add_regularizers({"deceive": 1.0})
     with pytest.raises(KeyError, match="did you mean diversity"):
-        make().mend({"divercity": 1.0})
+        make().add_regularizers({"divercity": 1.0})
     for values, why in [
-        ({"tie": 1, "model": "self_attentive"}, "SelfAttentive takes no remedy"),
+        ({"tie": 1, "model": "self_attentive"}, "SelfAttentive takes no regularizer"),
         ({"tie": -1}, "remedy.tie must be at least 0"),
         ({"tye": 1}, "did you mean remedy.tie"),
         ({"deceive": ["quixotic"], "tokens": "bpe"}, 'data.tokens must be "word"'),
@@ -253,7 +253,7 @@ def test_tie_makes_states_as_wide_as_vectors_unless_told_otherwise():
         resolve({**SETTINGS, "model": {"embedding": 30, "width": 32}, "remedy": {"tie": 1}})
 
 
-def test_a_run_keeps_its_remedies_and_resumes_to_the_same_weights(tmp_path):
+def test_a_run_keeps_its_regularizers_and_resumes_to_the_same_weights(tmp_path):
     remedy = {"tie": 0.1, "mlm": 0.2, "diversity": 0.3, "deceive": ["great", "awful", "quixotic"]}
     settings, said = resolved_classifier({**SETTINGS, "remedy": remedy}), []
     whole = fit_classifier(settings, tmp_path / "whole", say=said.append)
@@ -283,7 +283,20 @@ def command(folder, *more):
     return CliRunner().invoke(app, ["train", "classification", *given, *more])
 
 
-def test_the_command_takes_remedies(tmp_path):
+def test_weights_saved_under_an_older_name_are_loaded(tmp_path):
+    model, other = make(), make()
+    torch.nn.init.zeros_(other.words.E.weight)
+    for one in (model, other):
+        one.add_regularizers({"mlm": 1.0})
+    older = {name.replace("regularizers.", "remedies."): t for name, t in tensors_of(model).items()}
+    assert "remedies.mlm.W.weight" in older
+    save_tensors(older, tmp_path / "model.safetensors")
+    put_tensors(other, load_tensors(tmp_path / "model.safetensors"), tmp_path)
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(other.state_dict()[name], tensor)
+
+
+def test_the_command_takes_regularizers(tmp_path):
     words = tmp_path / "words.txt"
     words.write_text("great\n\nawful\n", encoding="utf-8")
     more = ["--set", "model.embedding=20", "--tie", "0.5", "--mlm", "0.1", "--diversity", "0.2"]
@@ -316,14 +329,14 @@ def test_words_that_no_text_has_are_refused(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_without_remedies_has_no_table_of_them(tmp_path):
+def test_a_run_without_regularizers_has_no_table_of_them(tmp_path):
     done = command(tmp_path)
     assert done.exit_code == 0 and "remedy" not in (tmp_path / "run" / "config.toml").read_text()
 
 
 def test_reads_of_pairs_can_be_mended_too():
     model = make(pairs=True)
-    model.mend({"tie": 1.0, "diversity": 1.0})
+    model.add_regularizers({"tie": 1.0, "diversity": 1.0})
     texts = (TOKENS, LENGTHS, TOKENS.flip(0), LENGTHS.flip(0))
     plain = F.cross_entropy(model(*texts), WANTED, reduction="sum").item()
     assert model.loss(WANTED, *texts).item() > plain

@@ -1,14 +1,14 @@
 """What a classifier is: words become vectors, and a few queries look over them before a class is named.
 
-    logits = model(tokens, lengths) = model.from_embedded(model.embed(tokens), lengths, given)
+    logits = model(tokens, lengths) = model.from_embedded(model.embed(tokens), lengths, condition)
 
-The two halves are apart so that gradients with respect to the words can be taken between them. `given` is
+The two halves are apart so that gradients with respect to the words can be taken between them. `condition` is
 what a model must know besides the words: None, or a tensor with a row for each text that
-`model.given(tokens, lengths)` makes: what a second text asks, or where sentences end.
+`model.condition(tokens, lengths)` makes: what a second text asks, or where sentences end.
 
-`model.looks` has the paths of the attentions whose weights over the words are "the attention" of the model:
-what `record` and `intervene` take. `model.over_words(seen)` has these weights as (b, k, n), whatever the
-model: k queries or heads, n words.
+`model.attention_paths["reader"]` has the paths of the attentions whose weights over the words are "the
+attention" of the model, for `record` and `intervene`. `model.over_words(seen)` has these weights as
+(b, k, n), whatever the model: k queries or heads, n words.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from regard.attention import Attended
 from regard.core.errors import ShapeError
 from regard.looking import intervene
-from regard.models.classifiers.words import Words
+from regard.models.classifiers.word_vectors import WordVectors
 
 Seen = Mapping[str, "list[Attended]"]
 
@@ -47,19 +47,23 @@ class Common:
             raise ValueError(f"a classifier needs at least 2 classes; got {self.classes}.")
 
 
-class Classifier(nn.Module):
-    """A classifier of texts."""
+class ClassifierModel(nn.Module):
+    """A classifier of texts.
+
+    `attention_paths` has its attentions by role, as module paths: "reader" and, in a Transformer, "self". A
+    role that a model does not have is absent (`regard.core.attention_paths`).
+    """
 
     config: Any
-    looks: list[str]
-    words: Words
+    attention_paths: dict[str, list[str]]
+    words: WordVectors
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Tokens (b, n) to the vectors of the words (b, n, d)."""
         embedded: Tensor = self.words(tokens)
         return embedded
 
-    def given(
+    def condition(
         self,
         tokens: Tensor,
         lengths: Tensor,
@@ -71,7 +75,7 @@ class Classifier(nn.Module):
             raise ValueError("this classifier was made for one text; a second came. Make it with pairs=True.")
         return None
 
-    def from_embedded(self, embedded: Tensor, lengths: Tensor, given: Tensor | None = None) -> Tensor:
+    def from_embedded(self, embedded: Tensor, lengths: Tensor, condition: Tensor | None = None) -> Tensor:
         """Logits (b, classes) of embedded words (b, n, d), the first `lengths` (b,) of each row real."""
         raise NotImplementedError
 
@@ -85,7 +89,7 @@ class Classifier(nn.Module):
         """Logits (b, classes) of tokens (b, n), the first `lengths` (b,) of each row real."""
         check_texts(tokens, lengths)
         return self.from_embedded(
-            self.embed(tokens), lengths, self.given(tokens, lengths, second, second_lengths)
+            self.embed(tokens), lengths, self.condition(tokens, lengths, second, second_lengths)
         )
 
     def loss(self, wanted: Tensor, *texts: Tensor, smoothing: float = 0.0) -> Tensor:
@@ -93,27 +97,27 @@ class Classifier(nn.Module):
         return F.cross_entropy(self(*texts).float(), wanted, reduction="sum", label_smoothing=smoothing)
 
     def over_words(self, seen: Seen) -> Tensor:
-        """The weights over the words (b, k, n), of what `record(model, model.looks)` saw last."""
-        return seen[self.looks[-1]][-1].weights
+        """The weights over the words (b, k, n), of the last call recorded from the "reader" attentions."""
+        return seen[self.attention_paths["reader"][-1]][-1].weights
 
-    def looking_with(self, weights: Tensor, given: Tensor | None = None) -> AbstractContextManager[None]:
+    def looking_with(self, weights: Tensor, condition: Tensor | None = None) -> AbstractContextManager[None]:
         """For as long as the block lasts, the weights over the words are these, (b, k, n)."""
-        return intervene(self, lambda p: weights.to(p.dtype), self.looks[-1])
+        return intervene(self, lambda p: weights.to(p.dtype), self.attention_paths["reader"][-1])
 
     def prepared(self, *texts: Tensor) -> Callable[[], Tensor]:
         """A function that returns the logits of these texts, and does again only what comes after `embed`.
 
         A model does less where it can: what does not depend on the weights over the words needs doing once.
         """
-        embedded, lengths, given = self.embed(texts[0]), texts[1], self.given(*texts)
-        return lambda: self.from_embedded(embedded, lengths, given)
+        embedded, lengths, condition = self.embed(texts[0]), texts[1], self.condition(*texts)
+        return lambda: self.from_embedded(embedded, lengths, condition)
 
-    def mend(self, strengths: Mapping[str, float], forbidden: Sequence[int] = ()) -> None:
-        """Add remedies to the loss, by name and strength; not every model can take them."""
+    def add_regularizers(self, strengths: Mapping[str, float], forbidden: Sequence[int] = ()) -> None:
+        """Add regularizers to the loss, by name and strength; not every model can take them."""
         if any(strengths.values()):
             raise ValueError(
-                f"{type(self).__name__} takes no remedy ({', '.join(strengths)}): they are for models with "
-                "one look over the words (attentive_bilstm, attentive_mlp, attentive_cnn …)."
+                f"{type(self).__name__} takes no regularizer ({', '.join(strengths)}): they are for models "
+                "with one query over the words (attentive_bilstm, attentive_mlp, attentive_cnn …)."
             )
 
     def parameter_count(self) -> int:

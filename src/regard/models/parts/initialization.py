@@ -10,7 +10,7 @@ orthogonal recurrent matrices: Saxe et al. (2014), arXiv:1312.6120.
 
 from torch import Tensor, nn
 
-from regard.models.parts.steps import check_choice
+from regard.models.parts.named_components import check_choice
 from regard.scores import Additive
 
 

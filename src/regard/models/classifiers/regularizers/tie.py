@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.models.classifiers.remedies.table import Read, Remedy, register
+from regard.models.classifiers.regularizers.regularizer import Regularizer, RegularizerInput, register
 
 
 @register()
-class Tie(Remedy):
+class Tie(Regularizer):
     """The mean squared distance of states from their words' vectors."""
 
     def __init__(self, model: Any, width: int, forbidden: Tensor | None):
@@ -31,7 +31,7 @@ class Tie(Remedy):
                 f"got width={width}, embedding={model.config.embedding}."
             )
 
-    def forward(self, read: Read) -> Tensor:
+    def forward(self, read: RegularizerInput) -> Tensor:
         return tied(read.states, read.vectors, read.lengths)
 
 

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.models.classifiers.remedies.table import Read, Remedy, register
+from regard.models.classifiers.regularizers.regularizer import Regularizer, RegularizerInput, register
 
 
 @register()
-class Diversity(Remedy):
+class Diversity(Regularizer):
     """The conicity of the states."""
 
-    def forward(self, read: Read) -> Tensor:
+    def forward(self, read: RegularizerInput) -> Tensor:
         return conicity(read.states, read.lengths)
 
 

@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.models.classifiers.remedies.table import Read, Remedy, register
+from regard.models.classifiers.regularizers.regularizer import Regularizer, RegularizerInput, register
 
 LEAST = 1e-9  # so that log has a slope where no weight is allowed for
 
 
 @register()
-class Deceive(Remedy):
+class Deceive(Regularizer):
     """The weight on forbidden words."""
 
     forbidden: Tensor
@@ -31,7 +31,7 @@ class Deceive(Remedy):
             raise ValueError("deceive needs words that must not be looked at; none were given.")
         self.register_buffer("forbidden", forbidden, persistent=False)
 
-    def forward(self, read: Read) -> Tensor:
+    def forward(self, read: RegularizerInput) -> Tensor:
         return hidden(read.weights, torch.isin(read.tokens, self.forbidden), read.lengths)
 
 

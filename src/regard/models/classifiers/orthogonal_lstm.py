@@ -13,10 +13,10 @@ several times slower than torch's LSTM.
 import torch
 from torch import Tensor, nn
 
-from regard.models.parts.recurrent import exact
+from regard.models.parts.packing import exact
 
 
-class OrthogonalBothWays(nn.Module):
+class OrthogonalLSTM(nn.Module):
     """LSTMs over vectors of width `inputs`; both directions together have `width`."""
 
     def __init__(self, inputs: int, width: int, layers: int, dropout: float):

@@ -28,11 +28,11 @@ from regard.attention import Attention
 from regard.core.shapes import widened
 from regard.core.tokens import UNK
 from regard.masks import Lengths
-from regard.models.parts.rows import by_hypothesis, by_sentence
-from regard.models.parts.steps import AheadAdditive, check_choice, keys_of
+from regard.models.parts.batch_rows import by_hypothesis, by_sentence
+from regard.models.parts.named_components import AheadAdditive, check_choice, keys_of
 
 Copy = Literal["no", "gate", "sentinel"]
-Ready = tuple[Tensor, ...]  # keys of the pointer (b, n, d) and the words there (b, n); () without copying
+CopyState = tuple[Tensor, ...]  # keys of the pointer (b, n, d) and the words there (b, n); () without copying
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Pointing:
     def __getitem__(self, index: Any) -> "Pointing":
         return Pointing(self.hidden[index], self.log_generate[index], self.copy[index], self.words[index])
 
-    def read(self, logits: Tensor) -> Tensor:
+    def logits(self, logits: Tensor) -> Tensor:
         """log p (..., V + e) of all words, e of them unknown ones, given logits (..., V) of those known."""
         extra = max(int(self.words.max()) + 1 - logits.shape[-1], 0) if self.words.numel() else 0
         made = widened(logits).softmax(-1) * self.log_generate.exp().unsqueeze(-1)
@@ -87,13 +87,13 @@ class Copying(nn.Module):
         else:
             self.sentinel = nn.Parameter(torch.zeros(width))
 
-    def prepare(self, annotations: Tensor, source: Tensor) -> Ready:
+    def prepare(self, annotations: Tensor, source: Tensor) -> CopyState:
         """What is needed of annotations (b, n, key_width) of source words (b, n)."""
         return keys_of(self.pointer.score, annotations), source
 
-    def forward(self, hidden: Tensor, ready: Ready, lengths: Tensor) -> Pointing:
+    def forward(self, hidden: Tensor, copy_state: CopyState, lengths: Tensor) -> Pointing:
         """Hidden (r, m, width), of b sentences or of k hypotheses for each of them."""
-        (keys, words), b = ready, len(lengths)
+        (keys, words), b = copy_state, len(lengths)
         if self.kind == "sentinel":
             keys = torch.cat([self.sentinel.to(keys.dtype).expand(b, 1, -1), keys], -2)
             lengths = lengths + 1

@@ -3,13 +3,13 @@
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_packed_sequence
 
-from regard.models.parts.recurrent import exact, packed
-from regard.models.parts.steps import check_choice
+from regard.models.parts.named_components import check_choice
+from regard.models.parts.packing import exact, packed
 
 CELLS = {"lstm": nn.LSTM, "gru": nn.GRU}
 
 
-class BothWays(nn.Module):
+class BidirectionalRNN(nn.Module):
     """LSTMs or GRUs over vectors of width `inputs`; both directions together have `width`."""
 
     def __init__(self, inputs: int, width: int, layers: int, dropout: float, cell: str):

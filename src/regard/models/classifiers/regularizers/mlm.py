@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.models.classifiers.remedies.table import Read, Remedy, register
+from regard.models.classifiers.regularizers.regularizer import Regularizer, RegularizerInput, register
 
 SHARE = 0.15
 
 
 @register()
-class MaskedWords(Remedy):
+class MaskedWords(Regularizer):
     """Guess masked words from the states around them."""
 
     def __init__(self, model: Any, width: int, forbidden: Tensor | None):
@@ -31,7 +31,7 @@ class MaskedWords(Remedy):
         self.W = nn.Linear(width, model.config.embedding, bias=False)
         self.bias = nn.Parameter(torch.zeros(model.config.vocabulary))
 
-    def forward(self, read: Read) -> Tensor:
+    def forward(self, read: RegularizerInput) -> Tensor:
         n, b = read.tokens.shape[1], len(read.tokens)
         there = torch.arange(n, device=read.tokens.device) < read.lengths.unsqueeze(-1)
         masked = there & (self._chance(read.tokens) < SHARE)
