@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from regard.alignment.bitext import Floats
-from regard.attention import in_turn
+from regard.attention import concat_steps
 from regard.core.errors import RunError
 from regard.core.tokens import BOS, PAD
-from regard.looking import record
+from regard.recording import record
 from regard.runs.translator import Translator, batches_by_length
 from regard.runs.words import by_word, word_of
 
@@ -78,7 +78,7 @@ def _weights(
     written = [[BOS, *tokens] for tokens in target]
     with torch.no_grad(), record(system.model, paths) as seen:
         system.model(_padded(source).to(device), lengths, _padded(written).to(device))
-    return {path: in_turn(seen[path]).weights.cpu() for path in paths}
+    return {path: concat_steps(seen[path]).weights.cpu() for path in paths}
 
 
 def _padded(rows: list[list[int]]) -> Tensor:

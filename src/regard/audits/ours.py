@@ -9,8 +9,8 @@ from torch import Tensor
 from regard.audits.case import Again, Case, Texts
 from regard.explanations.gradient import slopes
 from regard.explanations.subject import subject
-from regard.looking import record
 from regard.models.classifiers import Classifier as Model
+from regard.recording import record
 from regard.runs.classifier import together
 
 

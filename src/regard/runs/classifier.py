@@ -11,8 +11,8 @@ from regard.attention import Attended
 from regard.core.tokens import PAD
 from regard.data import Tokenizer
 from regard.data.classes import Classes
-from regard.looking import Record, record
 from regard.models.classifiers import Classifier as Model
+from regard.recording import Record, record
 from regard.runs.translator import batches_by_length
 
 POSITIONS = 16_384  # tokens that are read at once, padding included

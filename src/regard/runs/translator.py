@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import Attended, in_turn
+from regard.attention import Attended, concat_steps
 from regard.core.tokens import BOS, EOS, PAD
 from regard.data import Tokenizer
 from regard.data.copying import numbered
 from regard.decoding import Hypothesis, beam, greedy
-from regard.looking import record
+from regard.recording import record
 from regard.runs.settings import Decoding
 from regard.runs.words import word_of
 
@@ -139,7 +139,7 @@ class Translator:
             return {}
         with torch.no_grad(), record(self.model, paths) as seen:
             self.model(rows, lengths, written)
-        return {path: in_turn(seen[path]) for path in paths}
+        return {path: concat_steps(seen[path]) for path in paths}
 
     def copied(self, source: list[int], target: list[int]) -> list[float]:
         """Of each target token, how much of its probability is copying's; empty if the model cannot copy."""

@@ -13,12 +13,12 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import in_turn
+from regard.attention import concat_steps
 from regard.core.tokens import PAD
 from regard.data.batches import Batch, Batches
-from regard.looking import record
 from regard.losses import trace
 from regard.models.two_way import TwoWay, ahead_of
+from regard.recording import record
 from regard.tasks.structure import between_words, fertility
 
 
@@ -50,7 +50,7 @@ class Translation:
             return model.loss(hidden, wanted, self.smoothing), len(wanted), None
         with record(model, model.cross[-1], grad=True) as watched:
             hidden, wanted = real(model, batch)
-        seen = in_turn(watched[model.cross[-1]])
+        seen = concat_steps(watched[model.cross[-1]])
         loss = model.loss(hidden, wanted, self.smoothing) + fertility(model, seen, batch)
         return loss, len(wanted), seen
 

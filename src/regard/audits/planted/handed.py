@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from regard.audits.case import padded
 from regard.core.tokens import PAD
-from regard.looking import record
 from regard.models.classifiers import Classifier
+from regard.recording import record
 
 Tokens = Sequence[Sequence[int]]
 Answer = Callable[[Tensor], Tensor]  # weights (b, n) to logits (b, classes)

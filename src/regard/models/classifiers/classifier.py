@@ -22,8 +22,8 @@ from torch.nn import functional as F
 
 from regard.attention import Attended
 from regard.core.errors import ShapeError
-from regard.looking import intervene
 from regard.models.classifiers.words import Words
+from regard.recording import intervene
 
 Seen = Mapping[str, "list[Attended]"]
 

@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attention, resolve_score
-from regard.looking import intervene
 from regard.masks import Lengths
 from regard.models.classifiers.both_ways import BothWays
 from regard.models.classifiers.classifier import Classifier, Common, Seen, real
@@ -29,6 +28,7 @@ from regard.models.classifiers.table import register
 from regard.models.classifiers.words import Words, begin
 from regard.models.parts.dropout import Dropout
 from regard.models.parts.steps import make_map
+from regard.recording import intervene
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Attention, resolve_score
-from regard.looking import record
 from regard.masks import Lengths
 from regard.models.classifiers.classifier import Classifier, Common, check_texts, cleaned
 from regard.models.classifiers.remedies import REMEDIES, Read
 from regard.models.classifiers.words import Words
 from regard.models.parts.dropout import Dropout
 from regard.models.parts.steps import make_map
+from regard.recording import record
 
 
 class OneQuery(Classifier):

@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.heads import MultiHead
-from regard.looking import intervene
 from regard.masks import Lengths
 from regard.models.classifiers.classifier import Classifier, Common, Seen
 from regard.models.classifiers.one_query import OneQuery
@@ -31,6 +30,7 @@ from regard.models.parts.initial import glorot
 from regard.models.parts.residual import Residual
 from regard.models.parts.steps import check_choice, make_map
 from regard.positions import Learned, Sinusoidal
+from regard.recording import intervene
 
 
 @dataclass(frozen=True)
