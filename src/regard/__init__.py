@@ -17,10 +17,10 @@ from regard.attention import Attention as Attention
 from regard.attention import attend as attend
 from regard.core.place import Place as Place
 from regard.heads import MultiHead as MultiHead
-from regard.looking import attentions as attentions
-from regard.looking import intervene as intervene
-from regard.looking import record as record
 from regard.maps import MAPS as MAPS
+from regard.recording import attentions as attentions
+from regard.recording import intervene as intervene
+from regard.recording import record as record
 from regard.scores import SCORES as SCORES
 from regard.swap import swap as swap
 

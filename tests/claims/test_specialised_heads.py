@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from claims.experiment import FIRST, held, over_seeds, report, train
 from regard.analyses import Passage, Positional, RareWords, count_roles, prune
-from regard.looking import record
+from regard.recording import record
 from regard.models import TRANSLATORS
 
 VOCABULARY, N, WIDTH, HEADS = 40, 12, 64, 8

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from regard.explanations.diffmask import HIGH, LOW, drawn, opened
 from regard.heads import MultiHead
-from regard.looking import attentions
+from regard.recording import attentions
 from regard.training.task import Task
 
 OPEN = 2.0  # θ of a gate before it has learned: open with probability 0.97

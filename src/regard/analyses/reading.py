@@ -15,7 +15,7 @@ from regard.core.attention_paths import attention_paths
 from regard.core.errors import RunError
 from regard.core.tokens import PAD
 from regard.data import Tokenizer
-from regard.looking import record
+from regard.recording import record
 from regard.runs.translator import batches_by_length
 
 POSITIONS = 2048  # tokens that are read at once, padding included

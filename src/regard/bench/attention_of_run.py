@@ -17,8 +17,8 @@ from regard.bench.attention import MODES, SDPA
 from regard.bench.case import Case, Claim, Measured
 from regard.bench.timing import Effort, medians
 from regard.data import Batches, Encoded
-from regard.looking import record
 from regard.masks import Causal
+from regard.recording import record
 from regard.runs import load
 
 POSITIONS = 2048  # in the batch that is attended

@@ -162,7 +162,7 @@ class Coverage:
 
     def watch(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Any, Any]:
         """A step of the model, its weights counted."""
-        from regard.looking import record
+        from regard.recording import record
 
         with record(self.model, self.path) as seen:
             hidden, state = self.model.step(tokens, state, memory)

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from regard.attention import Attended
 from regard.core.errors import ShapeError
-from regard.looking import intervene
+from regard.recording import intervene
 from regard.models.classifiers.word_vectors import WordVectors
 
 Seen = Mapping[str, "list[Attended]"]

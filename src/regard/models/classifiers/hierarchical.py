@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attention, resolve_score
-from regard.looking import intervene
+from regard.recording import intervene
 from regard.masks import Lengths
 from regard.models.classifiers.bidirectional_rnn import BidirectionalRNN
 from regard.models.classifiers.classifier_model import ClassifierModel, Common, Seen, real

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Attention, resolve_score
-from regard.looking import record
+from regard.recording import record
 from regard.masks import Lengths
 from regard.models.classifiers.classifier_model import ClassifierModel, Common, check_texts, cleaned
 from regard.models.classifiers.regularizers import REGULARIZERS, RegularizerInput

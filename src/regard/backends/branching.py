@@ -1,4 +1,4 @@
-"""The road of decoding: the next place of hypotheses that share what they have written.
+"""The decoding backend: the next step of hypotheses that share a prefix.
 
 For scores that are dot products with the keys as they are, and every map of single rows, without a gradient.
 """
@@ -24,7 +24,7 @@ def branching(
     score: Callable[..., Tensor],
     map: Callable[..., Tensor],
 ) -> Tensor | None:
-    """Context (r, heads, 1, d) of query (r, heads, 1, d), or None where this road does not lead there.
+    """Context (r, heads, 1, d) of query (r, heads, 1, d), or None where this backend does not apply.
 
     Keys and values are (room, any rows, heads, d); ancestors (t, r) says which row each place is in.
     """

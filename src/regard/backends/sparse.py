@@ -1,4 +1,4 @@
-"""The sparse road: exact sparsemax and 1.5-entmax attention of dot products, at the cost of their supports.
+"""The sparse backend: exact sparsemax and 1.5-entmax attention of dot products, at the cost of the support.
 
     θ = QKᵀ        p = map(θ)        z = pV        dθ = J dp on the support, 0 elsewhere
 

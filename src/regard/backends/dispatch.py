@@ -1,21 +1,21 @@
-"""Which road: the fastest one that gives the plain answer. Nobody has to pick."""
+"""Dispatch: each call runs on the fastest backend that gives the plain answer."""
 
 import torch
 from torch import Tensor
 
+from regard.backends import flash
+from regard.backends.blocks import blocks, size
+from regard.backends.call import Call
+from regard.backends.plain import plain
 from regard.core.shapes import widened
-from regard.roads import flash
-from regard.roads.blocks import blocks, size
-from regard.roads.call import Call
-from regard.roads.plain import plain
 from regard.scores.score import Factored
 
 LARGE = 1 << 22  # numbers of size m × n, above which memory counts
-SPARSE = {"sparsemax": 2.0, "entmax15": 1.5}  # maps with a sparse road, and their α
-WORTH = 1 << 14  # pairs below which the sparse road's bookkeeping costs more than it saves
+SPARSE = {"sparsemax": 2.0, "entmax15": 1.5}  # maps with a sparse backend, and their α
+WORTH = 1 << 14  # pairs below which the sparse backend's bookkeeping costs more than it saves
 
 
-def travel(call: Call) -> tuple[Tensor, Tensor | None]:
+def dispatch(call: Call) -> tuple[Tensor, Tensor | None]:
     """Context (..., m, d_v), and the weights (..., m, n) where they have to be kept or came anyway."""
     facts = call.facts
     if call.change is not None or facts is None or facts.acts_on == "matrix" or facts.stochastic:
@@ -24,7 +24,7 @@ def travel(call: Call) -> tuple[Tensor, Tensor | None]:
         return plain(call)[0], None
     if flash.takes(call):
         return flash.flash(call), None
-    context = sparse_road(call)
+    context = sparse_backend(call)
     if context is not None:
         return context, None
     return (blocks(call) if size(call) > LARGE else plain(call)[0]), None
@@ -35,8 +35,8 @@ def transformed() -> bool:
     return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
 
 
-def sparse_road(call: Call) -> Tensor | None:
-    """The context by the sparse road, or None where that road does not lead there."""
+def sparse_backend(call: Call) -> Tensor | None:
+    """The context on the sparse backend, or None where that backend does not apply."""
     alpha = SPARSE.get(call.name)
     if (
         alpha is None
@@ -47,7 +47,7 @@ def sparse_road(call: Call) -> Tensor | None:
         or call.m * call.n < WORTH
     ):
         return None
-    from regard.roads.sparse import sparse  # brings in Numba
+    from regard.backends.sparse import sparse  # brings in Numba
 
     query, keys = call.score.factors(widened(call.query), widened(call.keys))
     values = widened(call.values)

@@ -1,4 +1,4 @@
-"""The plain road: the three steps as they are written, the definition every other road is tested against.
+"""The plain backend: the three steps as written, against which every other backend is tested.
 
 θ = score(q, K)        p = map(θ)        z = p V
 """
@@ -6,10 +6,10 @@
 import torch
 from torch import Tensor
 
+from regard.backends.call import Call
 from regard.core.errors import ShapeError
 from regard.core.shapes import widened
 from regard.kernels.dropout_operator import dropout
-from regard.roads.call import Call
 
 
 def plain(call: Call) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""One call of attention: the three things, the three steps, and what every road must respect."""
+"""One call of attention: the three things, the three steps, and what every backend must respect."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.place import Place
+from regard.core.recorders import Change
 from regard.core.shapes import joined
-from regard.core.watching import Change
 from regard.maps.table import Map, facts_of
 from regard.masks.mask import Given, Mask
 from regard.scores.score import score_at

@@ -1,4 +1,4 @@
-"""Looking never changes the answer; interventions do, and only where they are meant to."""
+"""Recording never changes the answer; interventions do, and only where they are meant to."""
 
 import threading
 
@@ -95,7 +95,7 @@ def test_an_intervention_replaces_the_weights_and_is_what_is_seen():
     assert not torch.allclose(answer, model(x))
 
 
-def test_the_identity_intervention_equals_the_fast_road_to_rounding():
+def test_the_identity_intervention_equals_the_fast_backend_to_rounding():
     model, x = model_and_input()
     with regard.intervene(model, lambda p: p):
         torch.testing.assert_close(model(x), model(x))

@@ -1,4 +1,4 @@
-"""Looking at attentions, and changing their weights, from outside.
+"""Recording attentions, and changing their weights, from outside the model.
 
 Both are context-local: other threads, and nested uses, do not see each other. Nothing is written into a
 module.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from regard.core.errors import UnknownNameError
-from regard.core.watching import Attentive, Change, Watch, watching
+from regard.core.recorders import Attentive, Change, Recorder, attached
 
 if TYPE_CHECKING:
     from regard.attention import Attended
@@ -41,7 +41,7 @@ def record(model: nn.Module, paths: str | Sequence[str] = "*", *, grad: bool = F
         seen[path].append(attended)
         seen.calls.append((path, attended))
 
-    with watching(Watch(found, see=see)):
+    with attached(Recorder(found, see=see)):
         yield seen
 
 
@@ -49,9 +49,9 @@ def record(model: nn.Module, paths: str | Sequence[str] = "*", *, grad: bool = F
 def intervene(model: nn.Module, change: Change, paths: str | Sequence[str] = "*") -> Iterator[None]:
     """Replace the weights p (..., m, n) of the attentions whose path fits by change(p), of the same shape.
 
-    They take the plain road meanwhile: with the identity they equal the fast one to rounding.
+    They run on the plain backend meanwhile: with the identity they equal the fast one to rounding.
     """
-    with watching(Watch(attentions(model, paths), change=change)):
+    with attached(Recorder(attentions(model, paths), change=change)):
         yield
 
 

@@ -1,4 +1,4 @@
-"""The sparse road against the definition: values and gradients, whatever scores and masks are."""
+"""The sparse backend against the definition: values and gradients, whatever scores and masks are."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.backends import sparse as backend
+from regard.backends.sparse import sparse
 from regard.kernels import support as kernels
-from regard.roads import sparse as road
-from regard.roads.sparse import sparse
 
 ALPHAS = (1.5, 2.0)
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
@@ -58,7 +58,7 @@ def inputs(batch, m, n, d=8, d_v=8, scale=1.0, dtype=torch.float64, seed=0):
 
 
 def check(q, k, v, alpha, tolerance=None, **view):
-    """Context and gradients of the road are those of the definition."""
+    """Context and gradients of the backend are those of the definition."""
     tolerance = TOLERANCE[q.dtype] if tolerance is None else tolerance
     got, want = sparse(q, k, v, alpha=alpha, **view), plain(q, k, v, alpha, **view)
     assert got.dtype == q.dtype
@@ -242,8 +242,8 @@ def test_supports_without_room_are_found_again(monkeypatch, alpha, dtype, room):
     q = (
         q.detach() * torch.logspace(-3, 1, 120).to(dtype).unsqueeze(-1)
     ).requires_grad_()  # some flat, some peaked
-    monkeypatch.setattr(road, "ROOM", room)
-    monkeypatch.setattr(road, "LEAST", 0)
+    monkeypatch.setattr(backend, "ROOM", room)
+    monkeypatch.setattr(backend, "LEAST", 0)
     sizes = sparse(q, k, v, alpha=alpha).grad_fn.saved_tensors[8]
     assert (sizes == kernels.AGAIN).any()
     assert (sizes > 0).any()

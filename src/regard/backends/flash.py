@@ -1,4 +1,4 @@
-"""The flash road: softmax of a dot product through torch's own `scaled_dot_product_attention`.
+"""The flash backend: softmax of a dot product through torch's own `scaled_dot_product_attention`.
 
 Its kernels keep no m × n numbers. The CPU one has no second derivative, so the gradient is taken inside a
 Function: asked for with `create_graph`, it is that of the plain steps.
@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.backends.call import Call
 from regard.core.shapes import widened
 from regard.masks import Causal
-from regard.roads.call import Call
 from regard.scores.score import Factored
 
 

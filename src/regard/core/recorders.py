@@ -1,7 +1,7 @@
-"""Who is looking at, or changing, the attentions of this thread of work.
+"""The recorders and interventions active in this thread or task.
 
 Context-local, never written into a module: threads, tasks and nested uses do not see each other.
-`regard.looking` sets it, attentions ask it.
+`regard.recording` attaches them, attentions ask for them.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ class Attentive(nn.Module):
 
 
 @dataclass(frozen=True, eq=False)
-class Watch:
+class Recorder:
     """One active `record` (see) or `intervene` (change), and the attentions it is about."""
 
     paths: dict[nn.Module, str]
@@ -29,18 +29,16 @@ class Watch:
     change: Change | None = None
 
 
-_watches: ContextVar[tuple[Watch, ...]] = ContextVar("regard_watches", default=())
+_recorders: ContextVar[tuple[Recorder, ...]] = ContextVar("regard_recorders", default=())
 _lock = Lock()
-active = (
-    0  # watches anywhere; while there is none nobody is asked, and what was compiled then is compiled anew
-)
+active = 0  # recorders in all threads; what was compiled while there were none is compiled again
 
 
 @contextmanager
-def watching(watch: Watch) -> Iterator[None]:
-    """Watch for as long as the block lasts, in this context alone."""
+def attached(recorder: Recorder) -> Iterator[None]:
+    """Attach a recorder for as long as the block lasts, in this context alone."""
     global active
-    token = _watches.set((*_watches.get(), watch))
+    token = _recorders.set((*_recorders.get(), recorder))
     with _lock:
         active += 1
     try:
@@ -48,7 +46,7 @@ def watching(watch: Watch) -> Iterator[None]:
     finally:
         with _lock:
             active -= 1
-        _watches.reset(token)
+        _recorders.reset(token)
 
 
 def change_for(owner: nn.Module | None) -> Change | None:
@@ -57,13 +55,13 @@ def change_for(owner: nn.Module | None) -> Change | None:
 
 
 def show(owner: nn.Module, attended: Any) -> None:
-    """Hand what an attention did to everybody who is recording it."""
+    """Pass what an attention did to every recorder of it."""
     if active:
         _show(owner, attended)
 
 
 def _change_for(owner: nn.Module) -> Change | None:
-    changes = [w.change for w in _watches.get() if w.change is not None and owner in w.paths]
+    changes = [r.change for r in _recorders.get() if r.change is not None and owner in r.paths]
     if not changes:
         return None
 
@@ -76,9 +74,9 @@ def _change_for(owner: nn.Module) -> Change | None:
 
 
 def _show(owner: nn.Module, attended: Any) -> None:
-    for watch in _watches.get():
-        if watch.see is not None and owner in watch.paths:
-            watch.see(watch.paths[owner], attended)
+    for recorder in _recorders.get():
+        if recorder.see is not None and owner in recorder.paths:
+            recorder.see(recorder.paths[owner], attended)
 
 
 # As torch.compiler.disable says it: run these, do not trace them. Importing that takes as long as torch.

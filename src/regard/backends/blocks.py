@@ -1,4 +1,4 @@
-"""The block road: the three steps for a few queries at a time, done again in backward.
+"""The block backend: the three steps for a few queries at a time, done again in backward.
 
 Any score, any row map, any mask and term, at memory linear in n: nothing of size m × n outlives its block.
 """
@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from regard.roads.call import Call
-from regard.roads.plain import plain
+from regard.backends.call import Call
+from regard.backends.plain import plain
 
 BUDGET = 1 << 22  # numbers held at once while scoring a block
 
 
 def size(call: Call) -> int:
-    """Numbers the plain road would hold for this call."""
+    """Numbers the plain backend would hold for this call."""
     return call.batch.numel() * call.m * call.n * int(getattr(call.score, "per_pair", 1))
 
 

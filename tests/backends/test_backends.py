@@ -1,4 +1,4 @@
-"""Every road leads to the plain context, in values and in gradients, and says when it does not lead there."""
+"""Every backend gives the plain context, in values and in gradients, and says when it does not apply."""
 
 from dataclasses import replace
 
@@ -7,11 +7,11 @@ import torch
 
 import regard
 from regard import MAPS, SCORES
+from regard.backends import blocks as block_backend
+from regard.backends import dispatch, flash
+from regard.backends.plain import plain
 from regard.masks import Causal, Lengths, Window
 from regard.positions import Distance, Order, Relative
-from regard.roads import blocks as block_road
-from regard.roads import choose, flash
-from regard.roads.plain import plain
 from regard.scores import Additive, ScaledDot
 
 M, N, D = 7, 9, 4
@@ -46,9 +46,9 @@ def call(score, map, mask, m=M, n=N, dropout=0.0):
     return replace(regard.attend(q, k, v, score=score, map=map, mask=mask).call, dropout=dropout), (q, k, v)
 
 
-def compare(road, call, leaves, tol=1e-9):
+def compare(backend, call, leaves, tol=1e-9):
     leaves = [*leaves, *call.parameters()]
-    want, got = plain(call)[0], road(call)
+    want, got = plain(call)[0], backend(call)
     torch.testing.assert_close(got, want, rtol=tol, atol=tol)
     if want.requires_grad:
         g = torch.randn_like(want)
@@ -62,17 +62,17 @@ def compare(road, call, leaves, tol=1e-9):
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("map", ROWS)
 @pytest.mark.parametrize("terms", TERMS)
-def test_the_block_road(monkeypatch, terms, map, mask):
+def test_the_block_backend(monkeypatch, terms, map, mask):
     made, leaves = call(TERMS[terms](), map, MASKS[mask]())
     monkeypatch.setattr(
-        block_road, "BUDGET", block_road.size(made) // 3
+        block_backend, "BUDGET", block_backend.size(made) // 3
     )  # three blocks, the last one shorter
-    compare(block_road.blocks, made, leaves)
+    compare(block_backend.blocks, made, leaves)
 
 
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("score", [name for name in SCORES if SCORES[name].factored])
-def test_the_flash_road(score, mask):
+def test_the_flash_backend(score, mask):
     made, leaves = call(score, "softmax", MASKS[mask]())
     assert flash.takes(made)
     compare(flash.flash, made, leaves)
@@ -82,7 +82,7 @@ def test_the_flash_road(score, mask):
     compare(flash.flash, square, leaves)
 
 
-def test_the_flash_road_has_second_derivatives():
+def test_the_flash_backend_has_second_derivatives():
     for mask in (None, Causal(), Lengths(torch.tensor([0, 2]))):
         made, leaves = call("scaled_dot", "softmax", mask, m=3, n=3)
         assert torch.autograd.gradgradcheck(
@@ -98,33 +98,38 @@ def test_one_tensor_for_everything_is_counted_once(map):
     torch.testing.assert_close(first, again)
 
 
-def test_each_road_is_chosen_where_it_leads(monkeypatch):
+def test_each_backend_is_chosen_where_it_applies(monkeypatch):
     taken = []
-    for where, name in ((flash, "flash"), (choose, "blocks"), (choose, "plain"), (choose, "sparse_road")):
+    for where, name in (
+        (flash, "flash"),
+        (dispatch, "blocks"),
+        (dispatch, "plain"),
+        (dispatch, "sparse_backend"),
+    ):
         real = getattr(where, name)
         monkeypatch.setattr(where, name, lambda c, real=real, name=name: (taken.append(name), real(c))[1])
 
-    def road(**settings):
+    def backend(**settings):
         taken.clear()
         n = settings.pop("n", 16)
         q = torch.randn(1, n, 8)
         regard.attend(q, q, **settings)
         return taken[-1]
 
-    assert road() == "flash"
-    assert road(score=regard.scores.Additive(8, 8)) == "plain"
-    assert road(map="sigmoid") == "plain"
-    assert road(map="sigmoid", n=3000) == "blocks"
-    assert road(map="entmax15", n=512) == "sparse_road"
-    assert road(map=lambda s: s.softmax(-1)) == "plain"
-    assert road(mask=Causal() & Lengths(torch.tensor([3000])), n=3000) == "blocks"
+    assert backend() == "flash"
+    assert backend(score=regard.scores.Additive(8, 8)) == "plain"
+    assert backend(map="sigmoid") == "plain"
+    assert backend(map="sigmoid", n=3000) == "blocks"
+    assert backend(map="entmax15", n=512) == "sparse_backend"
+    assert backend(map=lambda s: s.softmax(-1)) == "plain"
+    assert backend(mask=Causal() & Lengths(torch.tensor([3000])), n=3000) == "blocks"
 
 
-def test_dropout_on_the_block_road_is_the_same_again_in_backward(monkeypatch):
+def test_dropout_on_the_block_backend_is_the_same_again_in_backward(monkeypatch):
     """With values of 1 the context is the weight kept; its gradient must agree with it, draw for draw."""
     made, (q, k, v) = call("scaled_dot", "softmax", None, dropout=0.5)
-    monkeypatch.setattr(block_road, "BUDGET", block_road.size(made) // 3)
-    context = block_road.blocks(made)
+    monkeypatch.setattr(block_backend, "BUDGET", block_backend.size(made) // 3)
+    context = block_backend.blocks(made)
     (g,) = torch.autograd.grad(context.sum(), v)
     torch.testing.assert_close((g * v).sum(), context.sum())
 
@@ -151,4 +156,4 @@ def test_memory_grows_linearly(map, score):
 
     n = 2200 if score != "additive" else 1100
     peak(n)  # kernels compile
-    assert peak(2 * n) < 2.5 * peak(n)  # the plain road would need four times as much
+    assert peak(2 * n) < 2.5 * peak(n)  # the plain backend would need four times as much
