@@ -216,7 +216,7 @@ def _report(found: Encoded, name: str, task: Task, settings: Any, say: Say) -> N
 
 def _validation_scores(task: Task, settings: Any, parts: Any, system: System, say: Say) -> Scores:
     """Scores on the validation examples that were not left out."""
-    examples = [example for _, example in islice(task.read(settings, "valid"), settings.data.held_out)]
+    examples = [example for _, example in islice(task.read(settings, "valid"), task.scored(settings))]
     rows, longest = task.encode(settings, parts, examples), task.longest(settings)
     kept = [
         example

@@ -25,7 +25,7 @@ from regard.core.errors import RunError, SettingsError, WeightsError
 from regard.core.files import write_text
 from regard.core.registry import Table
 from regard.core.settings import from_dict, setting
-from regard.data.corpora import CORPORA
+from regard.data import CORPORA
 from regard.data.segments import Segments, split_words
 from regard.data.text import DataError, pairs
 from regard.tasks.forced_alignment import Aligned, align_by_aligner

@@ -22,7 +22,7 @@ from regard.core.settings import fields_of, setting
 from regard.core.tokens import UNK
 from regard.data.batches import Batch
 from regard.data.class_names import Classes
-from regard.data.corpora.labelled_corpora import LABELLED
+from regard.data import LABELLED
 from regard.data.fields import Field, Row, number_field, token_field
 from regard.data.labelled import Labelled, labelled
 from regard.data.splits import Part, held_out

@@ -89,6 +89,10 @@ class Task:
         """The longest sequence of each field; examples with longer ones are left out, counted and reported."""
         return {}
 
+    def scored(self, settings: Any) -> int | None:
+        """How many validation examples are scored after training; None: all."""
+        return None
+
     # The model
 
     def sizes(self, settings: Any, parts: Any | None) -> dict[str, Any]:

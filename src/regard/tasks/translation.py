@@ -24,7 +24,7 @@ from regard.core.settings import setting
 from regard.core.tokens import BOS, EOS, PAD
 from regard.data.batches import Batch
 from regard.data.copying import numbered, numbered_like
-from regard.data.corpora import CORPORA
+from regard.data import CORPORA
 from regard.data.fields import Field, Row, token_field
 from regard.data.splits import Part, held_out
 from regard.data.text import pairs
@@ -271,6 +271,9 @@ class TranslationTask(Task):
 
     def longest(self, settings: TranslationSettings) -> dict[str, int]:
         return {"source": settings.data.longest, "target": settings.data.longest + 1}
+
+    def scored(self, settings: TranslationSettings) -> int:
+        return settings.data.held_out
 
     def sizes(self, settings: TranslationSettings, parts: Tokenizers | None) -> dict[str, Any]:
         sizes = (4, 4) if parts is None else (len(parts.source), len(parts.target))
