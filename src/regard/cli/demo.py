@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from torch import Tensor
 from typer import Option
 
-from regard.cli.app import app, complain, console
+from regard.cli.app import app, fail, console
 from regard.cli.draw import column
 from regard.cli.train import Watching, attempt
 from regard.core.attention_paths import attention_paths
@@ -116,7 +116,7 @@ def show(
     except ImportError as error:
         screen.print(str(error))
     except OSError as error:
-        complain(error)
+        fail(error)
     return None
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.progress import Progress
 from typer import Argument, Option
 
-from regard.cli.app import app, aside, complain, console
+from regard.cli.app import app, stderr, fail, console
 from regard.cli.heads_table import pruned_table, table
-from regard.cli.train import chosen
+from regard.cli.common import Device, resolve_device
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ Out = Annotated[
     Path | None, Option(metavar="FILE", help="Draw the table, too: heads.html, or .png, .svg, .pdf.")
 ]
 AsJson = Annotated[bool, Option("--json", help="One JSON object per head, or per price with --prune.")]
-Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 
 
 @app.command()
@@ -66,19 +65,19 @@ def heads(
         if out is not None:
             check_file(out)
         if not prune and (source is None) == (conllu is None):
-            complain("either --source or --conllu is needed, sentences to look at; or --prune.")
+            fail("either --source or --conllu is needed, sentences to look at; or --prune.")
         if prune and (source or conllu):
-            complain("--prune goes without --source and --conllu: it takes the data of the run.")
+            fail("--prune goes without --source and --conllu: it takes the data of the run.")
         if prune:
-            pruned = _prune(run, prune, steps, as_json, chosen(device))
+            pruned = _prune(run, prune, steps, as_json, resolve_device(device))
             view = gates_view(pruned) if out else None
         else:
-            found = _roles(run, source, conllu, as_json, chosen(device))
+            found = _roles(run, source, conllu, as_json, resolve_device(device))
             view = roles_view(found) if out else None
         if out is not None:
             draw(view, out, as_json)
     except (RunError, SettingsError, WeightsError, UnknownNameError, ImportError, ValueError) as error:
-        complain(error)
+        fail(error)
 
 
 def draw(view: Any, out: Path, as_json: bool) -> None:
@@ -86,7 +85,7 @@ def draw(view: Any, out: Path, as_json: bool) -> None:
     try:
         view.save(out)
     except OSError as error:
-        complain(f"{out} cannot be written: {error.strerror or error}.")
+        fail(f"{out} cannot be written: {error.strerror or error}.")
     if not as_json:
         console().print(str(out), soft_wrap=True, markup=False)
 
@@ -145,7 +144,7 @@ def trained_counts(run: Path) -> Mapping[int, int] | None:
 @contextmanager
 def progress(what: str, total: float) -> Iterator[Any]:
     """A bar that is told how far it is."""
-    with Progress(console=aside(), transient=True) as bar:
+    with Progress(console=stderr(), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done: bar.update(task, completed=done)
 

@@ -113,6 +113,10 @@ class System:
         """The case of the files that options of `regard audit` name, and their content in one string."""
         raise RunError(f"{self.folder} holds a {self.task.makes}, which cannot be audited.")
 
+    def align(self, pairs: Sequence[tuple[str, str]], **options: Any) -> Any:
+        """Word links of sentence pairs."""
+        raise RunError(f"a {self.task.makes} does not align words.")
+
     def segments(self, text: str) -> Segments:
         """The tokens and words of a text that it reads."""
         raise NotImplementedError

@@ -13,7 +13,7 @@ from regard.bench import Case
 from regard.bench.machine import machine
 from regard.bench.report import HEADINGS, cells, curves
 from regard.bench.timing import QUICK, Effort
-from regard.cli.app import OneLine, app, aside, complain, console
+from regard.cli.app import OneLine, app, stderr, fail, console
 
 bench = typer.Typer(cls=OneLine, rich_markup_mode="markdown")
 app.add_typer(bench, name="bench", help="Measure regard against torch and other packages.")
@@ -33,7 +33,7 @@ def checked(only: list[str] | None, groups: list[str]) -> list[str]:
     """The groups asked for, or a complaint."""
     for name in only or ():
         if name not in groups:
-            complain(f'no group "{name}". Known: {", ".join(groups)}.')
+            fail(f'no group "{name}". Known: {", ".join(groups)}.')
     return only or groups
 
 
@@ -41,7 +41,7 @@ def report(cases: list[Case], command: str, *, quick: bool, as_json: bool, plot:
     """Measure the cases and say what came out."""
     if plot is not None:
         _can_plot(plot)
-    screen, facts = aside(), machine()
+    screen, facts = stderr(), machine()
     screen.print("{processor}, {cores} cores, {threads} threads, torch {torch}".format(**facts))
     if float(facts["load"] or 0) > 1:
         screen.print(f"the machine is busy (load {facts['load']}): what is measured now means little")
@@ -60,7 +60,7 @@ def report(cases: list[Case], command: str, *, quick: bool, as_json: bool, plot:
 
 def _measured(cases: list[Case], effort: Effort) -> list[dict[str, Any]]:
     rows = []
-    with Progress(console=aside(), transient=True) as progress:
+    with Progress(console=stderr(), transient=True) as progress:
         task = progress.add_task("", total=len(cases))
         for case in cases:
             progress.update(task, description=" ".join(filter(None, (case.what, f"n={case.n}", case.scale))))
@@ -85,4 +85,4 @@ def _can_plot(plot: Path) -> None:
     try:
         check_file(plot)
     except (ImportError, ValueError) as error:
-        complain(error)
+        fail(error)
