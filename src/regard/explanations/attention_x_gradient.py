@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from regard.core.attention_paths import attention_paths
-from regard.explanations.looked import attentive
-from regard.explanations.subject import Second, Target, subject
-from regard.explanations.table import register
+from regard.explanations.layer_stack import attentive
+from regard.tasks.subject import Second, Target, subject
+from regard.explanations.methods import register
 from regard.recording import intervene
 
 

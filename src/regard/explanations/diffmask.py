@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.core.attention_paths import attention_paths
-from regard.explanations.subject import Second, Subject, subject
+from regard.tasks.subject import Second, Subject, subject
 
 LOW, HIGH, BETA = -0.1, 1.1, 2 / 3
 DEAR, RISE = 3.0, 0.02  # where log λ begins, and how far it moves in a step, at most

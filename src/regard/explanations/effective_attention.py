@@ -12,10 +12,10 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.explanations.looked import stack
+from regard.explanations.layer_stack import stack
 from regard.explanations.null_space import column_projector
-from regard.explanations.subject import Second
-from regard.explanations.table import register
+from regard.tasks.subject import Second
+from regard.explanations.methods import register
 
 
 @register(needs="values", signed=True)

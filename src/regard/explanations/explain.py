@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.explanations.table import METHODS
+from regard.explanations.methods import METHODS
 
 
 def explain(

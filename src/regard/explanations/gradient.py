@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.explanations.looked import attentive
-from regard.explanations.subject import Second, Subject, Target, subject
-from regard.explanations.table import register
+from regard.explanations.layer_stack import attentive
+from regard.tasks.subject import Second, Subject, Target, subject
+from regard.explanations.methods import register
 from regard.recording import intervene
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.explanations.gradient import slopes
-from regard.explanations.subject import Second, Target, subject
-from regard.explanations.table import register
+from regard.tasks.subject import slopes
+from regard.tasks.subject import Second, Target, subject
+from regard.explanations.methods import register
 
 
 @register(needs="gradients", signed=True)

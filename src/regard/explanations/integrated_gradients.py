@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import ShapeError
-from regard.explanations.gradient import held
-from regard.explanations.subject import Second, Target, subject
-from regard.explanations.table import register
+from regard.tasks.subject import held
+from regard.tasks.subject import Second, Target, subject
+from regard.explanations.methods import register
 
 TOKENS = 1 << 15  # times steps, that are computed at once
 CLOSE, DOUBLINGS = 0.01, 4

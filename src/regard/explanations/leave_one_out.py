@@ -16,8 +16,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from regard.explanations.subject import Second, Subject, Target, subject
-from regard.explanations.table import register
+from regard.tasks.subject import Second, Subject, Target, subject
+from regard.explanations.methods import register
 
 TOKENS = 1 << 15  # that are computed at once
 

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.explanations.looked import stack
-from regard.explanations.subject import Second
-from regard.explanations.table import register
+from regard.explanations.layer_stack import stack
+from regard.tasks.subject import Second
+from regard.explanations.methods import register
 
 
 @register(needs="values")

@@ -13,10 +13,10 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.explanations.looked import stack
-from regard.explanations.stack import Stack, explained
-from regard.explanations.subject import Second
-from regard.explanations.table import register
+from regard.explanations.layer_stack import stack
+from regard.explanations.layer_stack import Stack, explained
+from regard.tasks.subject import Second
+from regard.explanations.methods import register
 
 
 @register(needs="weights")

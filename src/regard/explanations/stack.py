@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regard.explanations.subject import real
+from regard.tasks.subject import real
 
 
 @dataclass(frozen=True, eq=False)
