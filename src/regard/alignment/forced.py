@@ -15,9 +15,10 @@ from regard.alignment.bitext import Floats
 from regard.attention import in_turn
 from regard.core.errors import RunError
 from regard.core.tokens import BOS, PAD
+from regard.data import Tokenizer
+from regard.data.segments import Segments, by_word, segments, split_at_spaces
 from regard.looking import record
 from regard.runs.translator import Translator, batches_by_length
-from regard.runs.words import by_word, word_of
 
 POSITIONS = 4096  # of source and target tokens looked at at once
 
@@ -51,22 +52,30 @@ def forced(
         raise RunError(f"{only} is not there: {known}.")
     tokenizers = system.source_tokenizer, system.target_tokenizer
     ours, theirs = (
-        tokenizers[side].encode_many([" ".join(pair[side].split()) for pair in pairs]) for side in (0, 1)
+        [_segments(tokenizer, pair[side]) for pair in pairs] for side, tokenizer in enumerate(tokenizers)
     )
-    lengths = [len(a) + len(b) + 1 if a and b else 0 for a, b in zip(ours, theirs, strict=True)]
+    lengths = [
+        len(a.tokens) + len(b.tokens) + 1 if a.tokens and b.tokens else 0
+        for a, b in zip(ours, theirs, strict=True)
+    ]
     for some in batches_by_length(lengths, POSITIONS):
         asked = [paths[layer] for layer in layers]
-        weights = _weights(system, asked, [ours[k] for k in some], [theirs[k] for k in some])
+        weights = _weights(system, asked, [ours[k].tokens for k in some], [theirs[k].tokens for k in some])
         for row, k in enumerate(some):
-            words = word_of(tokenizers[0], ours[k]), word_of(tokenizers[1], theirs[k])
             yield (
                 k,
                 {
-                    Head(layer, head): _by_word(one, *words)
+                    Head(layer, head): _by_word(one, ours[k].word_of, theirs[k].word_of)
                     for layer in layers
                     for head, one in _heads(weights[paths[layer]][row], only).items()
                 },
             )
+
+
+def _segments(tokenizer: Tokenizer, text: str) -> Segments:
+    """Links are between what white space separates, in every language."""
+    text = " ".join(text.split())
+    return segments(tokenizer, text, split_at_spaces(text))
 
 
 def _weights(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from regard.analyses.passages import Passage
+from regard.analyses.tokenized import TokenizedText
 from regard.core.errors import RunError
 from regard.core.tokens import PAD
 from regard.data import Tokenizer
@@ -37,8 +37,8 @@ def layers_of(model: nn.Module) -> list[str]:
     return [f"encoder.{k}" for k in range(len(encoder))]
 
 
-def weights_of(system: Any, texts: Sequence[Passage]) -> Iterator[tuple[int, Tensor]]:
-    """Number and weights (layers, heads, n, n) of each passage, in some order; empty ones are left out."""
+def weights_of(system: Any, texts: Sequence[TokenizedText]) -> Iterator[tuple[int, Tensor]]:
+    """Number and weights (layers, heads, n, n) of each text, in some order; empty ones are left out."""
     paths = [f"{path}.attention" for path in layers_of(system.model)]
     for some, rows, lengths in _batches(system, texts):
         with torch.no_grad(), record(system.model, paths) as seen:
@@ -50,8 +50,8 @@ def weights_of(system: Any, texts: Sequence[Passage]) -> Iterator[tuple[int, Ten
             yield k, layers[:, row, :, ahead : ahead + n, ahead : ahead + n]
 
 
-def states_of(system: Any, texts: Sequence[Passage]) -> Iterator[tuple[int, Tensor]]:
-    """Number and states (1 + layers, n, d) of each passage, in some order; first what layer 1 reads."""
+def states_of(system: Any, texts: Sequence[TokenizedText]) -> Iterator[tuple[int, Tensor]]:
+    """Number and states (1 + layers, n, d) of each text, in some order; first what layer 1 reads."""
     modules = [system.model.get_submodule(path) for path in layers_of(system.model)]
     for some, rows, lengths in _batches(system, texts):
         held: list[Tensor] = []
@@ -80,7 +80,7 @@ def _holding(modules: list[nn.Module], held: list[Tensor]) -> list[RemovableHand
     return [modules[0].register_forward_pre_hook(read), *(m.register_forward_hook(wrote) for m in modules)]
 
 
-def _batches(system: Any, texts: Sequence[Passage]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+def _batches(system: Any, texts: Sequence[TokenizedText]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
     classes = getattr(system, "classes", None)
     if classes is not None and classes.pairs:
         raise RunError(

@@ -157,13 +157,14 @@ def error_rate(links: "list[Links]", pairs: "list[Pair]") -> float:
 
 def word_weights(translation: "Translation", path: str) -> Tensor:
     """Weights (target words, source words) of one attention, its heads averaged."""
-    from regard.runs.words import by_word, word_of
+    from regard.data.segments import by_word, segments, segments_of_ids
 
     weights = translation.attended[path].weights[0]
     system = translation.system
-    source = word_of(system.source_tokenizer, translation.source_tokens)
-    target = word_of(system.target_tokenizer, translation.target_tokens)
-    return by_word(weights if weights.dim() == 2 else weights.mean(0), source, target)
+    source = segments(system.source_tokenizer, translation.source)
+    target = segments_of_ids(system.target_tokenizer, translation.target_tokens)
+    heads = weights if weights.dim() == 2 else weights.mean(0)
+    return by_word(heads, source.word_of, target.word_of)
 
 
 def best_layer(system: "Translator", pairs: "list[Pair]", found: "list[Translation]") -> tuple[str, float]:

@@ -92,7 +92,7 @@ def draw(view: Any, out: Path, as_json: bool) -> None:
 
 
 def _roles(run: Path, source: Path | None, conllu: Path | None, as_json: bool, device: str) -> "list[Head]":
-    from regard.analyses import head_roles, passages, read_conllu, tokenizer_of
+    from regard.analyses import head_roles, read_conllu, tokenize, tokenizer_of
     from regard.data.text import lines
 
     texts: list[str | Sentence]
@@ -102,7 +102,7 @@ def _roles(run: Path, source: Path | None, conllu: Path | None, as_json: bool, d
         assert source is not None
         texts = [*lines(source)]
     system = load_any(run, device)
-    cut = passages(tokenizer_of(system), texts)
+    cut = tokenize(tokenizer_of(system), texts)
     with progress("reading", len(cut)) as listen:
         found = head_roles(system, cut, trained_counts(run), listen)
     if as_json:

@@ -41,12 +41,10 @@ def numbered_like(
 
 
 def _with_unknown(tokenizer: Tokenizer, texts: Sequence[str]) -> list[tuple[list[int], dict[int, str]]]:
-    """The ids of each text, and its unknown words by place."""
+    """The ids of each text, and its unknown words by position."""
     if tokenizer.kind == "bpe":
         return [(ids, {}) for ids in tokenizer.encode_many(texts)]
     found = []
-    encoded = tokenizer.inner.encode_batch(list(texts), add_special_tokens=False)
-    for text, each in zip(texts, encoded, strict=True):
-        places = (i for i, t in enumerate(each.ids) if t == UNK)
-        found.append((each.ids, {i: text[slice(*each.offsets[i])] for i in places}))
+    for text, (ids, spans) in zip(texts, tokenizer.encode_spans(texts), strict=True):
+        found.append((ids, {i: text[slice(*spans[i])] for i, token in enumerate(ids) if token == UNK}))
     return found

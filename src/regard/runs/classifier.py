@@ -11,6 +11,7 @@ from regard.attention import Attended
 from regard.core.tokens import PAD
 from regard.data import Tokenizer
 from regard.data.classes import Classes
+from regard.data.segments import segments
 from regard.looking import Record, record
 from regard.models.classifiers import Classifier as Model
 from regard.runs.translator import batches_by_length
@@ -34,9 +35,8 @@ class Classification:
     @property
     def words(self) -> list[str]:
         """The n tokens that the model read: for tokens that are words, the words of the text."""
-        words = self.text.split()
-        if self.system.tokenizer.kind == "word" and len(words) == len(self.tokens):
-            return words
+        if self.system.tokenizer.kind == "word":
+            return segments(self.system.tokenizer, self.text).words
         return self.system.tokenizer.pieces(self.tokens)
 
     @cached_property

@@ -13,10 +13,10 @@ from regard.attention import Attended, in_turn
 from regard.core.tokens import BOS, EOS, PAD
 from regard.data import Tokenizer
 from regard.data.copying import numbered
+from regard.data.segments import segments_of_ids
 from regard.decoding import Hypothesis, beam, greedy
 from regard.looking import record
 from regard.runs.settings import Decoding
-from regard.runs.words import word_of
 
 POSITIONS = 8192  # of source tokens times beams that are decoded at once
 
@@ -59,12 +59,16 @@ class Translation:
         """The text with [[ ]] around the words that were rather copied than generated."""
         if not any(share > 0.5 for share in self.copied):
             return self.text
-        of = word_of(self.system.target_tokenizer, self.target_tokens)
-        words, shares = self.text.split(), zip(of, self.copied, strict=True)
-        most: dict[int, float] = {}  # of each word the least copied piece decides
-        for word, share in shares:
-            most[word] = min(share, most.get(word, 1.0))
-        return " ".join(f"[[{word}]]" if most.get(k, 0.0) > 0.5 else word for k, word in enumerate(words))
+        target = segments_of_ids(self.system.target_tokenizer, self.target_tokens, self.unknown)
+        least: dict[int, float] = {}  # of each word, the share of its least copied token
+        for number, share in zip(target.word_of, self.copied, strict=True):
+            least[number] = min(share, least.get(number, 1.0))
+        parts, at = [], 0
+        for number, (start, stop) in enumerate(target.spans):
+            word = target.words[number]
+            parts += [target.text[at:start], f"[[{word}]]" if least[number] > 0.5 else word]
+            at = stop
+        return one_line("".join(parts) + target.text[at:])
 
 
 class Translator:
@@ -172,8 +176,14 @@ class Translator:
         self, source: str, tokens: list[int], unknown: list[str], found: Hypothesis
     ) -> Translation:
         text = self.target_tokenizer.decode([*found.tokens, EOS], unknown)
-        text = " ".join(text.splitlines())  # one line for one line
-        return Translation(source, text, found.score, found.log_prob, tokens, found.tokens, self, unknown)
+        return Translation(
+            source, one_line(text), found.score, found.log_prob, tokens, found.tokens, self, unknown
+        )
+
+
+def one_line(text: str) -> str:
+    """A text with spaces in place of its line breaks: one line for one line."""
+    return " ".join(text.splitlines())
 
 
 def batches_by_length(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.data.segments import by_word
 from regard.looking import Record, intervene, record
-from regard.runs.words import by_word
 from regard.serve.asked import Asked, CannotAsk, How, asked
 from regard.serve.classifier_run import ClassifierRun
 from regard.serve.erasing import erase

@@ -15,7 +15,8 @@ from random import Random
 
 from regard.data.corpora.phrase import pick
 from regard.data.corpora.split import Split, stream
-from regard.data.labelled import Labelled, places
+from regard.data.labelled import Labelled
+from regard.data.segments import split_words
 
 NOUNS = [
     ("key", "keys"), ("cabinet", "cabinets"), ("door", "doors"), ("letter", "letters"), ("box", "boxes"),
@@ -44,7 +45,7 @@ def agreement(seed: int = 0, split: Split = "train", most: int = 3) -> Iterator[
         for _ in range(int(chance.random() * (most + 1))):
             words += [pick(PLACES, chance), *_noun(chance, chance.random() < 0.5)]
         text = " ".join(words)
-        return Labelled(text, "plural" if plural else "singular", None, (places(text)[subject],))
+        return Labelled(text, "plural" if plural else "singular", None, (split_words(text)[subject],))
 
     return stream(draw, split, seed, lambda found: found.text)
 

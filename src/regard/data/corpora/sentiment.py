@@ -10,7 +10,8 @@ from random import Random
 
 from regard.data.corpora.phrase import pick
 from regard.data.corpora.split import Split, stream
-from regard.data.labelled import Labelled, places
+from regard.data.labelled import Labelled
+from regard.data.segments import split_words
 
 POSITIVE = [
     "great", "superb", "wonderful", "delightful", "exquisite", "brilliant", "charming", "excellent",
@@ -58,17 +59,17 @@ def sentiment(
         count = 1 + int(chance.random() * most)
         words = [pick(NEUTRAL, chance) for _ in range(length)]
         chosen = chance.sample(range(length), count + (count > 1))
-        for place in chosen[:count]:
-            words[place] = pick(ours, chance)
-        for place in chosen[count:]:
-            words[place] = pick(theirs, chance)
+        for i in chosen[:count]:
+            words[i] = pick(ours, chance)
+        for i in chosen[count:]:
+            words[i] = pick(theirs, chance)
         if sentences > 1:
             each = length // sentences
-            chosen = [place + place // each for place in chosen]  # a dot after each sentence before
+            chosen = [i + i // each for i in chosen]  # a dot after each sentence before
             words = [word for i in range(0, length, each) for word in (*words[i : i + each], ".")]
         text = " ".join(words)
-        where = places(text)
-        highlights = tuple(sorted(where[place] for place in chosen[:count]))
+        spans = split_words(text)
+        highlights = tuple(sorted(spans[i] for i in chosen[:count]))
         return Labelled(text, "positive" if positive else "negative", None, highlights)
 
     return stream(draw, split, seed, lambda found: found.text)
