@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from regard.core.errors import RunError
-from regard.data.corpora.classes import LABELLED
+from regard.data.corpora.labelled_corpora import LABELLED
 from regard.data.labelled import Labelled, labelled
 from regard.runs.classifier_settings import Data
 
