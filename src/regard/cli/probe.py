@@ -8,8 +8,8 @@ from rich.table import Table
 from typer import Argument, Option
 
 from regard.cli.app import app, fail, console
-from regard.cli.heads import draw, load_any, progress
-from regard.cli.common import Device, resolve_device
+from regard.cli.common import Device, progress_bar, resolve_device
+from regard.cli.heads import draw
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
 
 if TYPE_CHECKING:
@@ -50,14 +50,15 @@ def probe(
     """
     from regard.analyses import probe as probed
     from regard.analyses import read_conllu, words_of
+    from regard.runs.load import open_system
     from regard.views.picture import check_file
 
     try:
         if out is not None:
             check_file(out)
-        words = words_of(load_any(run, resolve_device(device)), list(read_conllu(conllu)), task)
+        words = words_of(open_system(run, resolve_device(device)), list(read_conllu(conllu)), task)
         layers = len(words.states)
-        with progress("probing", layers) as listen:
+        with progress_bar("probing", layers) as listen:
             found = []
             for one in probed(
                 words, code=code, hidden=hidden, seed=seed, listen=lambda layer, share: listen(layer + share)

@@ -15,7 +15,7 @@ from regard.core.tokens import UNK
 from regard.data.class_names import Classes
 from regard.data.labelled import Labelled
 from regard.data.padding import batches_by_length, padded
-from regard.data.segments import Segments, segments
+from regard.data.segments import Segments
 from regard.data.tokenizer import Tokenizer
 from regard.recording import Record, record
 from regard.tasks.class_scores import class_quality
@@ -179,9 +179,6 @@ class Classifier(System):
         return one, second
 
     # Attention
-
-    def segments(self, text: str) -> Segments:
-        return segments(self.tokenizer, text)
 
     def answer_segments(self, answer: Classification) -> Segments:
         """One row: the class."""

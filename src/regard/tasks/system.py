@@ -21,7 +21,8 @@ from torch import Tensor, nn
 
 from regard.attention import concat_steps
 from regard.core.errors import RunError
-from regard.data.segments import Segments
+from regard.data.segments import Segments, segments
+from regard.data.tokenizer import Tokenizer
 from regard.recording import intervene, record
 
 if TYPE_CHECKING:
@@ -117,9 +118,14 @@ class System:
         """Word links of sentence pairs."""
         raise RunError(f"a {self.task.makes} does not align words.")
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What cuts the texts that it reads."""
+        raise RunError(f"a {self.task.makes} has no tokenizer.")
+
     def segments(self, text: str) -> Segments:
         """The tokens and words of a text that it reads."""
-        raise NotImplementedError
+        return segments(self.tokenizer, text)
 
     # What follows from these, unless a task knows better
 
