@@ -1,4 +1,4 @@
-"""Dropout as a module: torch's with our kernel."""
+"""Dropout as a module: `nn.Dropout` with regard's kernel."""
 
 from torch import Tensor, nn
 
