@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.core.shapes import check, check_float, widened
-from regard.kernels.operators import is_plain
+from regard.kernels.common.operator import is_plain
 from regard.maps.table import register
 
 
