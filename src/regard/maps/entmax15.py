@@ -48,7 +48,7 @@ _entmax15 = row_operator(
 )
 
 
-@register(sparse=True)
+@register(sparse=True, guard=False)
 def entmax15(scores: Tensor) -> Tensor:
     """Map scores (..., n) to weights (..., n). A score of −inf gets weight 0."""
     check_float("scores", scores)

@@ -42,7 +42,7 @@ _sparsemax = row_operator(
 )
 
 
-@register(sparse=True)
+@register(sparse=True, guard=False)
 def sparsemax(scores: Tensor) -> Tensor:
     """Map scores (..., n) to weights (..., n). A score of −inf gets weight 0."""
     check_float("scores", scores)
