@@ -25,7 +25,7 @@ from regard.kernels.chains.transitions import check_states, matched
 from regard.maps.table import MAPS, register
 
 
-@register(simplex=False, ordered=False, neighbours=True)
+@register(simplex=False, ordered=False, neighbours=True, guard=False)
 def chain(
     scores: Tensor, transitions: float | Tensor = 1.0, *, states: int | None = None, state: int = -1
 ) -> Tensor:

@@ -59,7 +59,7 @@ def check_alpha(alpha: float | Tensor, name: str, rows: Tensor) -> None:
         )
 
 
-@register(sparse=True)
+@register(sparse=True, guard=False)
 def entmax(scores: Tensor, alpha: float | Tensor = 1.5) -> Tensor:
     """Map scores (..., n) to weights (..., n). A score of −inf gets weight 0.
 

@@ -15,7 +15,7 @@ from regard.kernels.row_maps.entmax15_operator import entmax15_operator
 from regard.maps.table import register
 
 
-@register(sparse=True)
+@register(sparse=True, guard=False)
 def entmax15(scores: Tensor) -> Tensor:
     """Map scores (..., n) to weights (..., n). A score of −inf gets weight 0."""
     check_float("scores", scores)

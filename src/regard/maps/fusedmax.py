@@ -26,7 +26,7 @@ from regard.maps.sparsemax import sparsemax
 from regard.maps.table import register
 
 
-@register(sparse=True, ordered=False, neighbours=True)
+@register(sparse=True, ordered=False, neighbours=True, guard=False)
 def fusedmax(scores: Tensor, strength: float = 0.1, temperature: float | Tensor = 1.0) -> Tensor:
     """Map scores (..., n) to weights (..., n); λ is `strength`, γ is `temperature`."""
     check_float("scores", scores)

@@ -29,7 +29,12 @@ from regard.kernels.common.operator import is_plain
 from regard.kernels.common.pool import load_kernels, over_rows
 from regard.maps.softmax import tempered
 from regard.maps.table import register
-from regard.maps.two_way import flaw
+
+
+def _flaw(scores: Tensor) -> Tensor:
+    """0, or NaN where a matrix of scores (..., m, n) has a NaN or +inf: (..., 1, 1)."""
+    top = scores.detach().amax((-2, -1), keepdim=True)
+    return torch.where(top == -torch.inf, 0, top - top)
 
 
 def _log_sum(theta: Tensor, axis: int) -> Tensor:
@@ -49,7 +54,7 @@ def rounds(theta: Tensor, iterations: int) -> Tensor:
     for _ in range(iterations):
         g = target - _log_sum(theta + f, -2)  # (..., 1, n)
         f = -_log_sum(theta + g, -1)  # (..., m, 1)
-    return (theta + f + g).exp() + flaw(theta)
+    return (theta + f + g).exp() + _flaw(theta)
 
 
 def _run(kernel: str, shape: torch.Size, iterations: int, *tensors: Tensor) -> None:
@@ -90,7 +95,7 @@ class _Rounds(Function):
         return answer, None
 
 
-@register(acts_on="matrix", ordered=False)
+@register(acts_on="matrix", ordered=False, guard=False)
 def sinkhorn(scores: Tensor, temperature: float | Tensor = 1.0, iterations: int = 20) -> Tensor:
     """Map scores (..., m, n) to weights (..., m, n), rows summing to 1; γ is `temperature`."""
     check_float("scores", scores)

@@ -28,7 +28,7 @@ from regard.maps.chain import Chain
 from regard.maps.table import MAPS, register
 
 
-@register(simplex=False, sparse=True, ordered=False, neighbours=True)
+@register(simplex=False, sparse=True, ordered=False, neighbours=True, guard=False)
 def sparsemap_chain(
     scores: Tensor, transitions: float | Tensor = 1.0, *, states: int | None = None, state: int = -1
 ) -> Tensor:

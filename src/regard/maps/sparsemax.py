@@ -15,7 +15,7 @@ from regard.kernels.row_maps.sparsemax_operator import sparsemax_operator
 from regard.maps.table import register
 
 
-@register(sparse=True)
+@register(sparse=True, guard=False)
 def sparsemax(scores: Tensor) -> Tensor:
     """Map scores (..., n) to weights (..., n). A score of −inf gets weight 0."""
     check_float("scores", scores)
