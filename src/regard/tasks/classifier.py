@@ -15,7 +15,6 @@ from regard.core.tokens import UNK
 from regard.data.class_names import Classes
 from regard.data.labelled import Labelled
 from regard.data.padding import batches_by_length, padded
-from regard.data.segments import Segments
 from regard.data.tokenizer import Tokenizer
 from regard.recording import Record, record
 from regard.tasks.class_scores import class_quality
@@ -179,11 +178,6 @@ class Classifier(System):
         return one, second
 
     # Attention
-
-    def answer_segments(self, answer: Classification) -> Segments:
-        """One row: the class."""
-        whole = (0, len(answer.label))
-        return Segments(answer.label, [0], [whole], [answer.label], [whole], [0])
 
     def tokens(self, answer: Classification) -> tuple[list[int], list[int]]:
         return answer.tokens, answer.second_tokens

@@ -166,12 +166,13 @@ class System:
         return text if second is None else (text, second)
 
     def answer_segments(self, answer: Any) -> Segments:
-        """The tokens and words of an answer: the rows of its weights."""
-        raise NotImplementedError
+        """The tokens and words of an answer, the rows of its weights; unless it is a text, one."""
+        whole = (0, len(answer.said))
+        return Segments(answer.said, [0], [whole], [answer.said], [whole], [0])
 
     def tokens(self, answer: Any) -> tuple[Any, Any]:
         """Input and answer of an answer, as `forward` takes them."""
-        raise NotImplementedError
+        return answer.tokens, []
 
     def weights(self, answer: Any) -> list[Tensor]:
         """The weights between an answer and its input, (heads, m, n) between tokens, of each of `layers`."""
