@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from claims.experiment import FIRST, held, over_seeds, report, train
-from regard.looking import record
+from regard.recording import record
 from regard.models import TRANSLATORS
 
 KINDS = {

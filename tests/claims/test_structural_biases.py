@@ -30,7 +30,7 @@ from torch.nn import functional as F
 
 from claims.experiment import FIRST, batch_of, held, over_seeds, report, train
 from regard import record
-from regard.attention import in_turn
+from regard.attention import concat_steps
 from regard.losses import trace
 from regard.models import TRANSLATORS
 from regard.models.two_way import TwoWay
@@ -146,7 +146,7 @@ def looked(model, batch):
     """Weights (b, m, n) of target words on source words."""
     with record(model.eval(), model.attention_paths["cross"][-1]) as seen:
         model(batch.source, batch.source_lengths, batch.target_in)
-    return between_words(in_turn(seen[model.attention_paths["cross"][-1]]), batch)
+    return between_words(concat_steps(seen[model.attention_paths["cross"][-1]]), batch)
 
 
 @cache

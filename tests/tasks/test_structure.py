@@ -103,9 +103,9 @@ def agreement(model, pairs):
     for way, some in ((model.ahead, pairs), (model.back, back)):
         with torch.no_grad(), record(way, way.attention_paths["cross"][-1]) as seen:
             way(some.source, some.source_lengths, some.target_in)
-        from regard.attention import in_turn
+        from regard.attention import concat_steps
 
-        found.append(between_words(in_turn(seen[way.attention_paths["cross"][-1]]), some))
+        found.append(between_words(concat_steps(seen[way.attention_paths["cross"][-1]]), some))
     return float(trace(*found).sum())
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.audits.measures import tvd
 from regard.audits.ours import quiet
-from regard.looking import record
+from regard.recording import record
 from regard.models.classifiers import ClassifierModel as Model
 
 FLOOR = 1e-6  # weights of the base below it count as this in KL, which is infinite at 0

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.alignment.links import Links
-from regard.attention import in_turn
+from regard.attention import concat_steps
 from regard.audits.case import Again, Case, Texts
 from regard.core.attention_paths import attention_paths
 from regard.core.errors import RunError
 from regard.core.tokens import BOS, EOS, PAD
-from regard.looking import intervene, record
+from regard.recording import intervene, record
 from regard.runs.translator import Translator
 
 STEPS = 300  # that are audited: each has a probability for every word of the vocabulary
@@ -78,7 +78,7 @@ class Asked:
         batch = Together(self, texts, rows)
         with torch.no_grad(), record(self.model, self.paths) as seen:
             batch.said()
-        own = {path: _with_heads(in_turn(seen[path]).weights) for path in self.paths}  # (u, h, m, n')
+        own = {path: _with_heads(concat_steps(seen[path]).weights) for path in self.paths}  # (u, h, m, n')
         shown = torch.cat([one[batch.which, :, batch.at] for one in own.values()], -2)  # (b, k, n')
 
         def again(weights: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.audits.case import Again, Case, Texts
 from regard.explanations.gradient import slopes
 from regard.explanations.subject import subject
-from regard.looking import record
+from regard.recording import record
 from regard.models.classifiers import ClassifierModel as Model
 from regard.runs.classifier import together
 

@@ -25,7 +25,7 @@ from regard.audits.finding import NotApplicable
 from regard.audits.looking_elsewhere import looking_elsewhere
 from regard.audits.ours import quiet
 from regard.core.tokens import UNK
-from regard.looking import record
+from regard.recording import record
 from regard.models.classifiers import ClassifierModel as Model
 from regard.runs.classifier import together
 from regard.runs.classifier_settings import ClassifierTraining

@@ -3,45 +3,45 @@
 TSV     text TAB label. If one column of the first line is called "label", that line is a header: the text is
         then the column "text" or "sentence", and there may be a column "second".
 JSONL   {"text": …, "label": …} and, where there is one, "second", a second text, and "highlights", the words
-        that a person gave as the reason: [from, to) places of characters, [[0, 4], [10, 17]], or 1 and 0 for
-        each word (what stands between white space), [1, 0, 1].
+        that a person gave as the reason: spans of characters [from, to), [[0, 4], [10, 17]], or 1 and 0 for
+        each word, [1, 0, 1]. Here a word is what white space separates, in Chinese and Japanese too.
 
-What cannot be read is a DataError that names the file and the line.
+A file that cannot be read raises a DataError that names the file and the line.
 """
 
 import json
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.data.segments import Span, split_at_spaces, split_words
 from regard.data.text import DataError, lines
 
-Spans = tuple[tuple[int, int], ...]
-TEXT = ("text", "sentence")  # what the column of the text may be called
+Spans = tuple[Span, ...]
+TEXT = ("text", "sentence")  # names of the column with the text
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """A text and its class."""
+    """A text and its label."""
 
     text: str
     label: str
     second: str | None = None
-    highlights: Spans | None = None  # characters [from, to); None where nobody has said
+    highlights: Spans | None = None  # of characters; None if not annotated
 
     @property
     def highlighted(self) -> list[bool] | None:
-        """For each word, what stands between white space, whether any of it is highlighted."""
-        if self.highlights is None:
-            return None
-        return [any(a < stop and start < b for a, b in self.highlights) for start, stop in places(self.text)]
+        """For each word (`split_words`) whether any of it is highlighted; None if not annotated."""
+        return None if self.highlights is None else self.overlaps(split_words(self.text))
 
-
-def places(text: str) -> list[tuple[int, int]]:
-    """Where the words of a text begin and end, words being what stands between white space."""
-    return [found.span() for found in re.finditer(r"\S+", text)]
+    def overlaps(self, spans: Iterable[Span]) -> list[bool]:
+        """For each of these spans of characters whether any of it is highlighted."""
+        covered = bytearray(len(self.text))
+        for start, stop in self.highlights or ():
+            covered[start:stop] = b"\1" * (stop - start)
+        return [any(covered[start:stop]) for start, stop in spans]
 
 
 def labelled(path: str | Path) -> Iterator[Labelled]:
@@ -115,14 +115,14 @@ def _checked(entry: dict[str, Any], where: str) -> Labelled:
 
 
 def _spans(given: Any, text: str, where: str) -> Spans | None:
-    """Highlights as places of characters, however they were given."""
+    """Highlights as spans of characters, given as spans or as 0 and 1."""
     if given is None:
         return None
     if not isinstance(given, list):
         raise DataError(f"{where}: highlights must be a list; got {type(given).__name__}.")
     if given and all(isinstance(one, list) for one in given):
         for span in given:
-            whole = len(span) == 2 and all(type(place) is int for place in span)
+            whole = len(span) == 2 and all(type(end) is int for end in span)
             if not whole or not 0 <= span[0] < span[1] <= len(text):
                 raise DataError(
                     f"{where}: a highlight must be [from, to) within the {len(text)} characters of the text; "
@@ -131,9 +131,9 @@ def _spans(given: Any, text: str, where: str) -> Spans | None:
         return tuple(sorted((a, b) for a, b in given))
     if given and not all(one in (0, 1) and isinstance(one, int) for one in given):
         raise DataError(
-            f"{where}: highlights must be pairs of places, or 0 and 1 for each word; got {given}."
+            f"{where}: highlights must be pairs [from, to), or 0 and 1 for each word; got {given}."
         )
-    words = places(text)
+    words = split_at_spaces(text)
     if given and len(given) != len(words):
         raise DataError(f"{where}: there are {len(given)} highlights for {len(words)} words.")
-    return tuple(place for place, chosen in zip(words, given, strict=False) if chosen)
+    return tuple(span for span, chosen in zip(words, given, strict=False) if chosen)

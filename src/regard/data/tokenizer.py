@@ -1,38 +1,38 @@
 """Tokenizers: text to ids and back, by byte-pair encoding, words or characters.
 
-bpe        frequent sequences of bytes (Sennrich et al. 2016, arXiv:1508.07909, over bytes, not characters).
-           A word begins with its space, and so does the first one: "two" is one piece wherever it stands.
-           Any text comes back exactly.
-word       what stands between white space. Words that are not in the vocabulary become UNK.
-character  single characters. Text of known characters comes back exactly.
+bpe        byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909) over bytes, not characters. A word
+           includes the space before it, the first word too: "two" is the same token anywhere in a text.
+           decode(encode(text)) is the text, for any text.
+word       split at white space. Words that are not in the vocabulary become UNK.
+character  single characters. decode(encode(text)) is the text if all its characters are known.
 
-UNK is decoded as "�". Ids beyond the vocabulary are words it does not have, which a model copies; whoever
-decodes them must know them (`data/copying.py`). Names of special tokens that occur in a text are text like
-any other.
+UNK is decoded as "�". Ids beyond the vocabulary are unknown words that a model copies; to decode them, pass
+these words (`data/copying.py`). The name of a special token in a text is ordinary text.
 """
 
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from regard.core.files import write_text
 from regard.core.tokens import BOS, EOS, PAD, UNK
+from regard.data.byte_level import BYTES, Span, join_bytes, raw_bytes
 from regard.data.extra import needed
 from regard.data.text import DataError
 
 Kind = Literal["bpe", "word", "character"]
 KINDS = ("bpe", "word", "character")
-SPECIAL = [" pad", " bos", " eos", " unk"]  # no word, no character and no piece of bytes is called that
+SPECIAL = [" pad", " bos", " eos", " unk"]  # no word, character or byte-level token has such a name
 SHOWN = ["<pad>", "<s>", "</s>", "<unk>"]
 UNKNOWN = "�"
-BYTES = 256  # every byte is a piece, so that nothing is unknown
 
 
 class Tokenizer:
-    """A vocabulary and how text is cut into its pieces; ids 0 to 3 are PAD, BOS, EOS and UNK."""
+    """A vocabulary, and how text is split into its tokens; ids 0 to 3 are PAD, BOS, EOS and UNK."""
 
     def __init__(self, inner: Any, kind: Kind):
         self.inner = inner
@@ -41,7 +41,7 @@ class Tokenizer:
 
     @classmethod
     def train(cls, lines: Iterable[str], kind: Kind = "bpe", size: int = 8000) -> "Tokenizer":
-        """Learn a vocabulary of `size` pieces, the special tokens included, or, with a warning, of fewer."""
+        """Learn a vocabulary of `size` tokens, special ones included, or, with a warning, of fewer."""
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}.")
         least = len(SPECIAL) + (BYTES if kind == "bpe" else 1)
@@ -57,7 +57,7 @@ class Tokenizer:
         tokenizer = cls(inner, kind)
         if len(tokenizer) < size:
             warnings.warn(
-                f"the vocabulary has {len(tokenizer):,} pieces, not {size:,}: the text has no more.",
+                f"the vocabulary has {len(tokenizer):,} tokens, not {size:,}: the text has no more.",
                 stacklevel=2,
             )
         return tokenizer
@@ -70,26 +70,49 @@ class Tokenizer:
         return self.encode_many([text])[0]
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text; faster than one by one."""
+        """The ids of each text, without BOS and EOS; faster than one by one."""
         if self.kind == "bpe":
             texts = [" " + text if text else "" for text in texts]
         return [found.ids for found in self.inner.encode_batch_fast(list(texts), add_special_tokens=False)]
 
+    def encode_spans(self, texts: Sequence[str]) -> list[tuple[list[int], list[Span]]]:
+        """The ids of each text, and for each id the span of its characters.
+
+        A token that is a part of a character has the span of the whole; one that stands for the space before
+        the text has an empty span.
+        """
+        ahead = " " if self.kind == "bpe" else ""
+        found = self.inner.encode_batch(
+            [ahead + text if text else "" for text in texts], add_special_tokens=False
+        )
+        return [(one.ids, _shifted(one.offsets, len(ahead))) for one in found]
+
     def decode(self, ids: Iterable[int], unknown: Sequence[str] = ()) -> str:
         """The text of ids: PAD and BOS are skipped, EOS ends it; ids beyond the vocabulary are `unknown`."""
-        inside = list(_inside(ids))
+        if self.kind == "bpe":  # decode_spans has the same text, more slowly
+            return str(self.inner.decode([i for i in _shown_ids(ids) if i is not None])).removeprefix(" ")
+        return self.decode_spans(ids, unknown)[0]
+
+    def decode_spans(self, ids: Iterable[int], unknown: Sequence[str] = ()) -> tuple[str, list[Span]]:
+        """The text of ids, as `decode` gives it, and for each id the span of its characters.
+
+        Ids that are skipped (PAD, BOS, and all from EOS on) have empty spans.
+        """
+        shown = list(_shown_ids(ids))
         if self.kind == "bpe":
-            return str(self.inner.decode(inside)).removeprefix(" ")
-        parts = (UNKNOWN if i == UNK else self._piece(i, unknown) for i in inside)
-        return ("" if self.kind == "character" else " ").join(parts)
+            text, spans = join_bytes([b"" if i is None else self._bytes.get(i, b"") for i in shown])
+            ahead = int(text.startswith(" "))
+            return text[ahead:], _shifted(spans, ahead)
+        parts = [None if i is None else UNKNOWN if i == UNK else self._piece(i, unknown) for i in shown]
+        return _join(parts, "" if self.kind == "character" else " ")
 
     def pieces(self, text: str | Iterable[int], unknown: Sequence[str] = ()) -> list[str]:
-        """How a text is cut, or what each id stands for, for people to read: a space is shown as ▁."""
+        """The tokens of a text, or of ids, as people read them: a space is shown as ▁."""
         ids = self.encode(text) if isinstance(text, str) else map(int, text)
         return [SHOWN[i] if i < len(SHOWN) else _shown(self._piece(i, unknown), self.kind) for i in ids]
 
     def save(self, path: str | Path) -> None:
-        """Write the tokenizer to a JSON file, whole or not at all."""
+        """Write the tokenizer to a JSON file, atomically."""
         what = {"kind": self.kind, "tokenizer": json.loads(self.inner.to_str())}
         write_text(path, json.dumps(what, ensure_ascii=False, indent=1))
 
@@ -104,20 +127,24 @@ class Tokenizer:
                 raise ValueError
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
-        except Exception:  # the library raises nothing more special
+        except Exception:  # the library raises plain Exceptions
             raise DataError(f"{path}: not a tokenizer that regard has saved.") from None
         return cls(inner, kind)
 
     def _piece(self, i: int, unknown: Sequence[str] = ()) -> str:
         beyond = i - len(self)
-        piece = self.inner.id_to_token(i) if beyond < 0 else (*unknown, None)[min(beyond, len(unknown))]
-        if piece is None:
+        if beyond >= len(unknown):
             raise ValueError(f"ids must be less than {len(self)}, the size of the vocabulary; got {i}.")
-        return str(piece)
+        return str(self.inner.id_to_token(i)) if beyond < 0 else unknown[beyond]
+
+    @cached_property
+    def _bytes(self) -> dict[int, bytes]:
+        """The bytes of each token by id, without the special tokens."""
+        return {i: raw_bytes(self.inner.id_to_token(i)) for i in range(len(SPECIAL), len(self))}
 
 
 def _empty(kind: Kind, size: int) -> tuple[Any, Any]:
-    """A tokenizer that has learned nothing yet, and its trainer."""
+    """An untrained tokenizer, and its trainer."""
     tokenizers = needed("tokenizers")
     models, cut, trainers = tokenizers.models, tokenizers.pre_tokenizers, tokenizers.trainers
     settings = dict(vocab_size=size, special_tokens=SPECIAL, show_progress=False)
@@ -132,35 +159,40 @@ def _empty(kind: Kind, size: int) -> tuple[Any, Any]:
     return inner, trainers.WordLevelTrainer(**settings)
 
 
-def _inside(ids: Iterable[int]) -> Iterator[int]:
+def _shifted(spans: Iterable[Span], by: int) -> list[Span]:
+    """Spans in a text without its first `by` characters."""
+    return [(max(start - by, 0), max(stop - by, 0)) for start, stop in spans]
+
+
+def _shown_ids(ids: Iterable[int]) -> Iterator[int | None]:
+    """The ids, None in place of those that are skipped."""
+    ended = False
     for i in map(int, ids):
-        if i == EOS:
-            return
-        if i not in (PAD, BOS):
-            yield i
+        ended = ended or i == EOS
+        yield None if ended or i in (PAD, BOS) else i
+
+
+def _join(parts: Iterable[str | None], separator: str) -> tuple[str, list[Span]]:
+    """Join parts to a text; also the span of each, empty for None."""
+    shown: list[str] = []
+    spans: list[Span] = []
+    at = 0  # the end of the last part
+    for part in parts:
+        if part is None:
+            spans.append((at, at))
+            continue
+        start = at + len(separator) if shown else 0
+        at = start + len(part)
+        shown.append(part)
+        spans.append((start, at))
+    return separator.join(shown), spans
 
 
 def _shown(piece: str, kind: Kind) -> str:
     if kind != "bpe":
         return piece.replace(" ", "▁")
-    raw = bytes(_byte_of()[character] for character in piece)
+    raw = raw_bytes(piece)
     try:
         return raw.decode("utf-8").replace(" ", "▁")
-    except UnicodeDecodeError:  # a part of a character
+    except UnicodeDecodeError:  # part of a character
         return "".join(f"<{byte:02x}>" for byte in raw)
-
-
-def _byte_of() -> dict[str, int]:
-    """The byte that each character of a byte-level vocabulary stands for.
-
-    Printable characters of Latin-1 stand for themselves, the other bytes, in order, for U+0100 and on.
-    """
-    if not _BYTE_OF:
-        printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-        others = [byte for byte in range(BYTES) if byte not in printable]
-        _BYTE_OF.update({chr(byte): byte for byte in printable})
-        _BYTE_OF.update({chr(0x100 + k): byte for k, byte in enumerate(others)})
-    return _BYTE_OF
-
-
-_BYTE_OF: dict[str, int] = {}

@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.explanations.looked import attentive, stack
 from regard.explanations.subject import Second, subject
 from regard.explanations.table import register
-from regard.looking import record
+from regard.recording import record
 from regard.models.classifiers import ClassifierModel
 
 

@@ -17,7 +17,7 @@ from regard.core.attention_paths import attention_paths
 from regard.explanations.looked import attentive
 from regard.explanations.subject import Second, Target, subject
 from regard.explanations.table import register
-from regard.looking import intervene
+from regard.recording import intervene
 
 
 @register(needs="gradients", signed=True)

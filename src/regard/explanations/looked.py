@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from regard.attention import Attended
 from regard.core.attention_paths import attention_paths
 from regard.core.errors import ShapeError
+from regard.core.recorders import Attentive
 from regard.core.shapes import check_float
-from regard.core.watching import Attentive
 from regard.explanations.stack import Layer, Stack
 from regard.explanations.subject import Second, Subject, checked_lengths, real, subject
-from regard.looking import record
+from regard.recording import record
 
 
 def paths(model: nn.Module) -> list[str]:

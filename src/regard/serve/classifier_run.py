@@ -10,7 +10,7 @@ import torch
 
 from regard.core.tokens import UNK
 from regard.explanations import METHODS
-from regard.looking import record
+from regard.recording import record
 from regard.runs.classifier import Classifier
 from regard.runs.classifier_settings import ClassifierSettings
 from regard.runs.texts import Texts

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.looking import Record, intervene, record
+from regard.recording import Record, intervene, record
 from regard.runs.words import by_word
 from regard.serve.asked import Asked, CannotAsk, How, asked
 from regard.serve.classifier_run import ClassifierRun

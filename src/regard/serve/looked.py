@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.core.tokens import BOS, EOS
-from regard.looking import intervene, record
+from regard.recording import intervene, record
 from regard.runs import Translation
 from regard.runs.words import by_word, word_of
 from regard.serve.asked import CannotAsk, How, asked

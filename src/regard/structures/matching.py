@@ -5,7 +5,7 @@ m = n is the Birkhoff polytope, the doubly stochastic matrices. Fully masked row
 rest must have a matching. To keep padding out of self-attention, mask its rows as well as its columns.
 """
 
-from regard.kernels.sparsemap_batch import MATCHING
+from regard.kernels.sparsemap.sparsemap_batch import MATCHING
 from regard.structures.built_in import BuiltIn
 
 

@@ -7,7 +7,7 @@ word whose row or column is fully masked is removed from the sentence; so a mask
 
 from torch import Tensor
 
-from regard.kernels.sparsemap_batch import TREE
+from regard.kernels.sparsemap.sparsemap_batch import TREE
 from regard.structures.built_in import BuiltIn, check_square
 
 

@@ -21,7 +21,7 @@ from regard.audits.planted.table import Made, register
 from regard.audits.planted.texts import VOCABULARY, Texts, is_label_word
 from regard.audits.planted.training import RATE, STEPS, fit
 from regard.core.tokens import UNK
-from regard.looking import record
+from regard.recording import record
 
 PRICE, PRICE_OF_NORMS = 1.0, 5.0  # λ, for the BiLSTM and without context
 HIDES = 0.05  # the mass on label words that is left, at most

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.audits.case import padded
 from regard.core.tokens import PAD
-from regard.looking import record
+from regard.recording import record
 from regard.models.classifiers import ClassifierModel
 
 Tokens = Sequence[Sequence[int]]

@@ -1,10 +1,10 @@
-"""Agreement: the beginning of a sentence, whose verb must agree with one noun among several.
+"""Subject–verb agreement: the beginning of a sentence whose verb must agree with one of several nouns.
 
     near the lakes , the key to the cabinets beside the door  →  singular
 
-Zero to three nouns of either number stand between the subject and where the verb would be, and in half of the
-sentences another one before it: neither counting nouns nor the last, nor the first, decides. The subject is
-the gold highlight.
+There are zero to three nouns of either number between the subject and the position of the verb and, in half
+of the sentences, another before the subject: counting nouns, or taking the first or the last, does not help.
+The subject is the gold highlight.
 
 After Linzen, Dupoux & Goldberg (2016), "Assessing the Ability of LSTMs to Learn Syntax-Sensitive
 Dependencies", arXiv:1611.01368.
@@ -15,7 +15,8 @@ from random import Random
 
 from regard.data.corpora.phrase import pick
 from regard.data.corpora.split import Split, stream
-from regard.data.labelled import Labelled, places
+from regard.data.labelled import Labelled
+from regard.data.segments import split_words
 
 NOUNS = [
     ("key", "keys"), ("cabinet", "cabinets"), ("door", "doors"), ("letter", "letters"), ("box", "boxes"),
@@ -44,7 +45,7 @@ def agreement(seed: int = 0, split: Split = "train", most: int = 3) -> Iterator[
         for _ in range(int(chance.random() * (most + 1))):
             words += [pick(PLACES, chance), *_noun(chance, chance.random() < 0.5)]
         text = " ".join(words)
-        return Labelled(text, "plural" if plural else "singular", None, (places(text)[subject],))
+        return Labelled(text, "plural" if plural else "singular", None, (split_words(text)[subject],))
 
     return stream(draw, split, seed, lambda found: found.text)
 

@@ -1,8 +1,8 @@
-"""Sentiment of words in any order: which words decide is known.
+"""Sentiment of a bag of words: it is known which words decide.
 
 Of 200 words, 20 are positive and 20 negative. A text has one to three words of its class and, if it has more
-than one, one of the other; the rest is neutral. The words of its class are the gold highlights: more of them
-than of the other class decide, and nothing else does.
+than one, one of the other class; the rest is neutral. The majority of these words decides the class, nothing
+else does; the words of the class are the gold highlights.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,8 @@ from random import Random
 
 from regard.data.corpora.phrase import pick
 from regard.data.corpora.split import Split, stream
-from regard.data.labelled import Labelled, places
+from regard.data.labelled import Labelled
+from regard.data.segments import split_words
 
 POSITIVE = [
     "great", "superb", "wonderful", "delightful", "exquisite", "brilliant", "charming", "excellent",
@@ -43,9 +44,9 @@ NEUTRAL = [
 def sentiment(
     seed: int = 0, split: Split = "train", length: int = 24, most: int = 3, sentences: int = 1
 ) -> Iterator[Labelled]:
-    """Texts of so many words, at most `most` of their class, in equally long sentences that end in a dot.
+    """Texts of `length` words, at most `most` of their class, in sentences of equal length that end in a dot.
 
-    With one sentence there is no dot.
+    A single sentence has no dot.
     """
     if not 1 <= most < length:
         raise ValueError(f"most must be at least 1 and less than length={length}; got {most}.")
@@ -58,17 +59,17 @@ def sentiment(
         count = 1 + int(chance.random() * most)
         words = [pick(NEUTRAL, chance) for _ in range(length)]
         chosen = chance.sample(range(length), count + (count > 1))
-        for place in chosen[:count]:
-            words[place] = pick(ours, chance)
-        for place in chosen[count:]:
-            words[place] = pick(theirs, chance)
+        for i in chosen[:count]:
+            words[i] = pick(ours, chance)
+        for i in chosen[count:]:
+            words[i] = pick(theirs, chance)
         if sentences > 1:
             each = length // sentences
-            chosen = [place + place // each for place in chosen]  # a dot after each sentence before
+            chosen = [i + i // each for i in chosen]  # a dot after each sentence before
             words = [word for i in range(0, length, each) for word in (*words[i : i + each], ".")]
         text = " ".join(words)
-        where = places(text)
-        highlights = tuple(sorted(where[place] for place in chosen[:count]))
+        spans = split_words(text)
+        highlights = tuple(sorted(spans[i] for i in chosen[:count]))
         return Labelled(text, "positive" if positive else "negative", None, highlights)
 
     return stream(draw, split, seed, lambda found: found.text)

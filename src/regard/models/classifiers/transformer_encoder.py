@@ -20,7 +20,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.heads import MultiHead
-from regard.looking import intervene
 from regard.masks import Lengths
 from regard.models.classifiers.classifier_model import ClassifierModel, Common, Recorded
 from regard.models.classifiers.one_query import OneQuery
@@ -30,6 +29,7 @@ from regard.models.parts.initialization import glorot
 from regard.models.parts.named_components import check_choice, make_map
 from regard.models.parts.residual import Residual
 from regard.positions import Learned, Sinusoidal
+from regard.recording import intervene
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from regard.kernels.dropout_operator import dropout
+from regard.kernels.attention.dropout_operator import dropout
 
 
 class Dropout(nn.Dropout):

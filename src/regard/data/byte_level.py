@@ -1,0 +1,53 @@
+"""Byte-level vocabularies: the bytes of a token, and the text of bytes.
+
+In such a vocabulary every byte is written as a printable character: the printable bytes of Latin-1 as
+themselves, the others, in order, as U+0100 and on.
+"""
+
+import codecs
+from collections.abc import Iterable
+from functools import cache
+
+Span = tuple[int, int]  # characters [from, to)
+BYTES = 256  # each is a token, so that nothing is unknown
+REPLACEMENT = "�"
+
+
+def raw_bytes(token: str) -> bytes:
+    """The bytes of a token, given as the vocabulary writes it."""
+    table = _byte_of()
+    return bytes([table[character] for character in token])
+
+
+def join_bytes(parts: Iterable[bytes]) -> tuple[str, list[Span]]:
+    """Join parts of UTF-8 to a text; also the span of characters that each part has bytes of.
+
+    Invalid bytes become �.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    shown: list[str] = []
+    spans: list[Span] = []
+    at, incomplete = 0, b""  # complete characters so far, and the bytes of an incomplete one
+    for part in parts:
+        text = decoder.decode(part)
+        # the incomplete character stays so: its � belongs to the parts before alone
+        broken = (
+            bool(incomplete)
+            and text[:1] == REPLACEMENT
+            and not (incomplete + part).startswith(REPLACEMENT.encode())
+        )
+        start = at + broken
+        at += len(text)
+        incomplete = decoder.getstate()[0]
+        stop = at + bool(incomplete)
+        spans.append((start if part else stop, stop))
+        shown.append(text)
+    return "".join([*shown, decoder.decode(b"", final=True)]), spans
+
+
+@cache
+def _byte_of() -> dict[str, int]:
+    """The byte that each character of a vocabulary stands for."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(BYTES) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(0x100 + k): byte for k, byte in enumerate(others)}
