@@ -1,4 +1,4 @@
-"""What a trained run does while it reads: the weights of its self-attentions, and the states of its layers.
+"""Activations of a trained encoder: the weights of its self-attentions and the hidden states of its layers.
 
 For translators and classifiers whose `encoder` is a stack of layers with self-attention.
 """
@@ -17,11 +17,11 @@ from regard.data import Tokenizer
 from regard.looking import record
 from regard.runs.translator import batches_by_length
 
-POSITIONS = 2048  # tokens that are read at once, padding included
+POSITIONS = 2048  # tokens of a batch, padding included
 
 
 def tokenizer_of(system: Any) -> Tokenizer:
-    """What cuts the texts that a system reads."""
+    """The tokenizer of the texts that a system reads."""
     found: Tokenizer = system.source_tokenizer if hasattr(system, "source_tokenizer") else system.tokenizer
     return found
 
@@ -38,7 +38,7 @@ def layers_of(model: nn.Module) -> list[str]:
 
 
 def weights_of(system: Any, texts: Sequence[TokenizedText]) -> Iterator[tuple[int, Tensor]]:
-    """Number and weights (layers, heads, n, n) of each text, in some order; empty ones are left out."""
+    """Index and weights (layers, heads, n, n) of each text, in any order; empty texts are skipped."""
     paths = [f"{path}.attention" for path in layers_of(system.model)]
     for some, rows, lengths in _batches(system, texts):
         with torch.no_grad(), record(system.model, paths) as seen:
@@ -46,12 +46,12 @@ def weights_of(system: Any, texts: Sequence[TokenizedText]) -> Iterator[tuple[in
             layers = torch.stack([seen[path][-1].weights for path in paths]).cpu()  # (layers, b, heads, n, n)
         for row, k in enumerate(some):
             n = len(texts[k].tokens)
-            ahead = layers.shape[-1] - rows.shape[1]  # what a classifier puts before the words
+            ahead = layers.shape[-1] - rows.shape[1]  # tokens that a classifier puts before the text
             yield k, layers[:, row, :, ahead : ahead + n, ahead : ahead + n]
 
 
 def states_of(system: Any, texts: Sequence[TokenizedText]) -> Iterator[tuple[int, Tensor]]:
-    """Number and states (1 + layers, n, d) of each text, in some order; first what layer 1 reads."""
+    """Index and hidden states (1 + layers, n, d) of each text, in any order; first the input of layer 1."""
     modules = [system.model.get_submodule(path) for path in layers_of(system.model)]
     for some, rows, lengths in _batches(system, texts):
         held: list[Tensor] = []
@@ -69,7 +69,7 @@ def states_of(system: Any, texts: Sequence[TokenizedText]) -> Iterator[tuple[int
 
 
 def _holding(modules: list[nn.Module], held: list[Tensor]) -> list[RemovableHandle]:
-    """Hooks that put into `held` what the first of some modules reads, and what each of them writes."""
+    """Hooks that append to `held` the input of the first module and the output of every module."""
 
     def read(_: nn.Module, given: tuple[Tensor, ...]) -> None:
         held.append(given[0])
@@ -84,7 +84,7 @@ def _batches(system: Any, texts: Sequence[TokenizedText]) -> Iterator[tuple[list
     classes = getattr(system, "classes", None)
     if classes is not None and classes.pairs:
         raise RunError(
-            "this classifier reads pairs of texts; its heads and layers cannot be told from one text."
+            "this classifier reads pairs of texts; its heads and layers cannot be analysed on single texts."
         )
     device = next(system.model.parameters()).device
     for some in batches_by_length([len(text.tokens) for text in texts], POSITIONS):

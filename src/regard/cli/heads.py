@@ -16,7 +16,7 @@ from regard.cli.train import chosen
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
 
 if TYPE_CHECKING:
-    from regard.analyses import Head, Pruned, Sentence
+    from regard.analyses import HeadRoles, Pruned, Sentence
 
 Run = Annotated[Path, Argument(metavar="DIR", help="The folder of a trained run.")]
 Source = Annotated[Path | None, Option(help="Sentences that the run reads, one per line (.gz too).")]
@@ -91,7 +91,9 @@ def draw(view: Any, out: Path, as_json: bool) -> None:
         console().print(str(out), soft_wrap=True, markup=False)
 
 
-def _roles(run: Path, source: Path | None, conllu: Path | None, as_json: bool, device: str) -> "list[Head]":
+def _roles(
+    run: Path, source: Path | None, conllu: Path | None, as_json: bool, device: str
+) -> "list[HeadRoles]":
     from regard.analyses import head_roles, read_conllu, tokenize, tokenizer_of
     from regard.data.text import lines
 
@@ -150,7 +152,7 @@ def progress(what: str, total: float) -> Iterator[Any]:
         yield lambda done: bar.update(task, completed=done)
 
 
-def as_dict(head: "Head") -> dict[str, Any]:
+def as_dict(head: "HeadRoles") -> dict[str, Any]:
     """A head as JSON has it; layers and heads count from 1."""
     scores = {role: [vars(score) for score in scores] for role, scores in head.scores.items()}
     return {"layer": head.layer + 1, "head": head.head + 1, "roles": head.roles, "scores": scores}
