@@ -6,8 +6,8 @@
 
 The better a probe learns the labels, and the fewer examples it needs, the shorter the code. Accuracy measures
 only the final quality: a large probe also learns random labels of words, but it needs many examples, and the
-code is long. Labels are sent in blocks that end at 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25, 50 and 100 % of
-them, in an order drawn with `seed`.
+code is long. Labels are sent in blocks that end at 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25, 50 and 100 %
+of them, in an order drawn with `seed`.
 
 Voita & Titov (2020), "Information-Theoretic Probing with Minimum Description Length", arXiv:2003.12298, §3.2.
 By frequency: Krichevsky & Trofimov (1981). The variational code is `variational.py`.
