@@ -34,13 +34,13 @@ TINY = {  # for each task: settings of a run of seconds, what is wrong with them
     "classification": {
         "settings": {
             "seed": 3,
-            "data": {"corpus": "sentiment", "texts": 120, "held_out": 20},
+            "data": {"corpus": "agreement", "texts": 120, "held_out": 20},
             "model": {"name": "attentive_bilstm", "embedding": 8, "width": 8},
             "training": {"steps": 12, "tokens": 256, "validate": 4, "save": 3, "report": 2},
         },
         "wrong": "training.tokens=8",
-        "short": "data.longest=20",
-        "inputs": ["an awful film", "a charming king"],
+        "short": "data.longest=12",
+        "inputs": ["the stories with the author", "the road"],
     },
     "alignment": {
         "settings": {"data": {"corpus": "dictionary", "pairs": 60}, "alignment": {"rounds": 1}},
