@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.explanations.diffmask import HIGH, LOW, drawn, opened
 from regard.heads import MultiHead
+from regard.models.parts.hard_concrete import deterministic_gates, open_probability, sample_gates
 from regard.recording import attentions
 from regard.training.progress import Problem
 
@@ -63,11 +63,11 @@ class HeadGates(nn.Module):
 
     def price(self) -> Tensor:
         """The expected number of open heads."""
-        return torch.cat([opened(theta) for theta in self.theta]).sum()
+        return torch.cat([open_probability(theta) for theta in self.theta]).sum()
 
     def values(self) -> list[Tensor]:
         """The gates (heads,) of each attention, without noise."""
-        return [(LOW + (HIGH - LOW) * theta.sigmoid()).clamp(0, 1).detach() for theta in self.theta]
+        return [deterministic_gates(theta).detach() for theta in self.theta]
 
     @contextmanager
     def before(self, parts: dict[str, MultiHead], chance: torch.Generator) -> Iterator[None]:
@@ -76,7 +76,7 @@ class HeadGates(nn.Module):
         def gate(theta: Tensor) -> Callable[[nn.Module, Any], Any]:
             def multiply(_: nn.Module, given: tuple[Tensor]) -> Tensor:
                 noise = torch.rand(theta.shape, generator=chance).to(theta)
-                return scaled(given[0], drawn(theta, noise))
+                return scaled(given[0], sample_gates(theta, noise))
 
             return multiply
 
