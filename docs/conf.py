@@ -19,9 +19,9 @@ autodoc_inherit_docstrings = False
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 
-# What users call; roads, kernels, bench and cli are for those who read the code.
+# What users call; backends, kernels, bench and cli are for those who read the code.
 PUBLIC = (
-    "attention looking swap heads maps maps.estimators scores positions masks memories losses structures "
+    "attention recording swap heads maps maps.estimators scores positions masks memories losses structures "
     "continuous testing models data tasks training decoding runs views serve"
 )
 

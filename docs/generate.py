@@ -66,7 +66,7 @@ def scores() -> str:
     lines = [
         [f"`{e.name}`", e.says, yes(e.learned), yes(e.any_widths), yes(e.factored)] for e in SCORES.values()
     ]
-    return markdown(["score", "what it does", "learned", "d_q ≠ d_k", "fast roads"], lines)
+    return markdown(["score", "what it does", "learned", "d_q ≠ d_k", "fast backends"], lines)
 
 
 def maps() -> str:

@@ -40,7 +40,7 @@ def je_suis_etudiant() -> dict[str, str]:
                 expected, state = model.step(torch.tensor(said[-1:]), state, memory)
             same(hidden, expected)
             same(looked, seen["decoder.0.cross"][0].weights[0])
-            said.append(int(model.read(hidden).argmax()))
+            said.append(int(model.logits(hidden).argmax()))
     found["said"] = " ".join(ENGLISH[token] for token in said[1:])
     shapes = [(name, p if p.dim() == 2 else p[None]) for name, p in model.named_parameters()]
     found["parameters"] = blocks(*(table(name, p) for name, p in shapes))
@@ -59,7 +59,7 @@ def trained() -> Transformer:
     optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(STEPS):
         hidden = model(source, torch.full((4,), 3), target[:, :-1])  # teacher forcing: (4, 5, 8)
-        loss = F.cross_entropy(model.read(hidden).flatten(0, 1), target[:, 1:].flatten())
+        loss = F.cross_entropy(model.logits(hidden).flatten(0, 1), target[:, 1:].flatten())
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -111,7 +111,7 @@ def step(model: Any, encoded: Tensor, said: list[int], found: dict[str, str]) ->
     s, p, z = heads(layer.cross, after, encoded)
     looked = layer.around[1].norm(after + layer.cross.W_o(z))
     hidden = layer.around[2].norm(looked + layer.feed_forward(looked))
-    logits = model.read(hidden)
+    logits = model.logits(hidden)
     now = [words[-1]]
     found[f"step-{t}"] = blocks(
         table("X = √8 · E[word] + position", x[-1:], now),

@@ -79,7 +79,7 @@ def fit(model, data, penalty, steps, size, rate, seed):
         tokens, lengths, wanted, forbidden = data.some(
             torch.randint(len(data.wanted), (size,), generator=generator)
         )
-        with regard.record(model, model.looks, grad=True) as seen:
+        with regard.record(model, model.attention_paths["reader"], grad=True) as seen:
             loss = F.cross_entropy(model(tokens, lengths), wanted)
         if penalty:
             loss = loss - penalty * torch.log1p(-mass(model, seen, forbidden).clamp(max=1 - 1e-6)).mean()
@@ -101,7 +101,7 @@ def measured(model, data):
     right, weight = [], []
     for rows in torch.arange(len(data.wanted)).split(256):
         tokens, lengths, wanted, forbidden = data.some(rows)
-        with regard.record(model, model.looks) as seen:
+        with regard.record(model, model.attention_paths["reader"]) as seen:
             right.append(model(tokens, lengths).argmax(-1) == wanted)
         weight.append(mass(model, seen, forbidden))
     return torch.cat(right).double().mean().item(), torch.cat(weight).double().mean().item()

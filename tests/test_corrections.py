@@ -545,7 +545,7 @@ def test_14_the_tie_is_added():
     vectors = model.embed(tokens)
     h, e = model.states(vectors, lengths)[0], vectors[0]
     mean = (h - e).square().sum() / 5
-    model.mend({"tie": 3.0})
+    model.add_regularizers({"tie": 3.0})
     loss = model.loss(wanted, tokens, lengths)
     close((loss - plain).double(), 3 * mean, atol=1e-5)
     slope = torch.autograd.grad(loss - plain, model.words.E.weight, retain_graph=True)[0]

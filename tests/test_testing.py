@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 import regard
 from regard import testing
-from regard.core.watching import Attentive, show
+from regard.core.recorders import Attentive, show
 from regard.masks import Causal, Lengths
 from regard.swap import swap
 
@@ -59,7 +59,7 @@ def test_what_is_causal_passes():
 
 
 @pytest.mark.parametrize("map", ["softmax", "entmax15", "sparsemax", "sigmoid"])
-def test_long_sequences_take_roads_that_are_causal_and_blind_to_padding(map):
+def test_long_sequences_take_backends_that_are_causal_and_blind_to_padding(map):
     heads, x = (
         regard.MultiHead(D, 2, map=map),
         torch.randn(1, 140, D, generator=torch.Generator().manual_seed(1)),

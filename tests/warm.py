@@ -11,7 +11,7 @@ for dtype in [getattr(torch, name) for name in sys.argv[1:]]:
         scores = torch.randn(3, 40, dtype=dtype, requires_grad=True)
         if entry.acts_on == "row":
             (entry(scores) * torch.randn(3, 40, dtype=dtype)).sum().backward()
-        n = 160 if entry.acts_on == "row" else 8  # large enough for the sparse road
+        n = 160 if entry.acts_on == "row" else 8  # large enough for the sparse backend
         x = torch.randn(2, n, 8, dtype=dtype, requires_grad=True)
         regard.attend(x, x, map=name).context.sum().backward()
     scores, alpha = torch.randn(3, 40, dtype=dtype, requires_grad=True), torch.tensor(1.3, requires_grad=True)

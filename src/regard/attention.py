@@ -2,7 +2,7 @@
 
     θ = score(q, K)        p = map(θ)        z = p V
 
-The context comes at once, by the fastest road. Scores and weights come when somebody looks, from the same
+The context comes at once, on the fastest backend. Scores and weights come when somebody looks, from the same
 query, keys and mask, so looking never changes the answer.
 """
 
@@ -14,16 +14,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.backends.call import Call
+from regard.backends.dispatch import dispatch
+from regard.backends.plain import plain
 from regard.core.errors import ChangedError, ShapeError
 from regard.core.place import Place
+from regard.core.recorders import Attentive, change_for, show
 from regard.core.shapes import check, check_float, check_rate, check_together, joined
-from regard.core.watching import Attentive, change_for, show
 from regard.maps.table import MAPS, facts_of
 from regard.maps.table import Map as MapEntry
 from regard.masks import Causal, Mask, as_mask
-from regard.roads.call import Call
-from regard.roads.choose import travel
-from regard.roads.plain import plain
 from regard.scores import SCORES
 
 Score = Callable[..., Tensor]
@@ -112,7 +112,7 @@ class Attended:
                 )
 
 
-def in_turn(calls: Sequence[Attended]) -> Attended:
+def concat_steps(calls: Sequence[Attended]) -> Attended:
     """Calls of one attention with the same keys, a query or more in each, as if it had been one call."""
     if len(calls) == 1:
         return calls[0]
@@ -171,7 +171,7 @@ def run(
         )
     call = Call(query, keys, values, score, map, mask, sees, place, dropout, change_for(owner))
     with _exact(query):
-        context, kept = travel(call)
+        context, kept = dispatch(call)
     context = context.to(query.dtype)
     attended = Attended(context if then is None else then(context), call, kept, _versions(call))
     if owner is not None:

@@ -21,8 +21,8 @@ from torch.nn import functional as F
 from regard.attention import resolve_map, resolve_score, run, zeroed
 from regard.core.errors import ShapeError, UnknownNameError
 from regard.core.place import Place
+from regard.core.recorders import Attentive
 from regard.core.shapes import check
-from regard.core.watching import Attentive
 from regard.heads.convert import projections
 from regard.heads.multi_head import by_any_head
 from regard.masks import Causal, Mask, as_mask, from_hidden

@@ -12,7 +12,7 @@ from regard.alignment.forced import Head, forced
 from regard.core.errors import RunError
 from regard.data import Tokenizer
 from regard.data.segments import by_word, segments
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 from regard.runs import Translator
 from regard.runs.settings import Decoding
 
@@ -31,7 +31,7 @@ def system(name, kind="bpe", **settings):
         warnings.simplefilter("ignore")  # the text has too few pieces
         tokenizer = Tokenizer.train([text for pair in PAIRS for text in pair], kind, 280)
     sizes = {"source_vocabulary": len(tokenizer), "target_vocabulary": len(tokenizer)}
-    model = MODELS[name].make(**sizes, width=16, layers=2, dropout=0.0, **settings)
+    model = TRANSLATORS[name].make(**sizes, width=16, layers=2, dropout=0.0, **settings)
     return Translator(model, tokenizer, tokenizer, Decoding())
 
 

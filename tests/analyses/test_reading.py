@@ -4,18 +4,18 @@ import math
 
 import pytest
 import torch
+from regard.data.classes import Classes
+from regard.runs.classifier import Classifier
+from regard.runs.settings import Decoding
 
-from regard.analyses import head_roles, probe, probing_data, states_of, tokenize, tokenizer_of, weights_of
+from regard.analyses import head_roles, probe, probing_data, states_of, tokenize, weights_of
 from regard.analyses.conllu import Sentence
 from regard.core.errors import RunError, UnknownNameError
 from regard.data import Tokenizer
-from regard.data.classes import Classes
 from regard.data.text import DataError
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 from regard.models.classifiers import CLASSIFIERS
 from regard.runs import Translator
-from regard.runs.classifier import Classifier
-from regard.runs.settings import Decoding
 
 TEXTS = ["a bb abab", "b", "", "abba ab bab a"]
 TOKENIZER = Tokenizer.train(["a bb abab b abba ab bab"], "bpe", 266)
@@ -25,7 +25,7 @@ SIZES = {"width": 8, "heads": 2, "inner": 8, "layers": 2}
 def translator(name="transformer", **settings):
     torch.manual_seed(0)
     n = len(TOKENIZER)
-    model = MODELS[name].make(source_vocabulary=n, target_vocabulary=n, **settings)
+    model = TRANSLATORS[name].make(source_vocabulary=n, target_vocabulary=n, **settings)
     return Translator(model, TOKENIZER, TOKENIZER, Decoding())
 
 
@@ -51,7 +51,7 @@ every_system = pytest.mark.parametrize("name", SYSTEMS)
 @every_system
 def test_weights_and_states_are_those_of_a_text_alone(name):
     system = SYSTEMS[name]()
-    texts = tokenize(tokenizer_of(system), TEXTS)
+    texts = tokenize(system.tokenizer, TEXTS)
     weights, states = dict(weights_of(system, texts)), dict(states_of(system, texts))
     assert set(weights) == set(states) == {0, 1, 3}  # of nothing, nothing
     for k, found in weights.items():

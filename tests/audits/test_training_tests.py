@@ -79,11 +79,11 @@ def test_training_again_is_repeated_by_its_seed_and_leaves_other_random_numbers_
 
 def test_a_model_keeps_its_remedies_when_it_is_trained_again():
     train = trainable(name="attentive_bilstm", steps=3)
-    train.model.mend({"tie": 0.5, "deceive": 2.0}, GOOD)
+    train.model.add_regularizers({"tie": 0.5, "deceive": 2.0}, GOOD)
     again = train.fit(remedies={"diversity": 0.1})
     assert again.strengths == {"tie": 0.5, "deceive": 2.0, "diversity": 0.1}
-    assert again.remedies["deceive"].forbidden.tolist() == GOOD
-    with pytest.raises(NotApplicable, match="takes no remedy"):
+    assert again.regularizers["deceive"].forbidden.tolist() == GOOD
+    with pytest.raises(NotApplicable, match="takes no regularizer"):
         trainable("self_attentive").fit(remedies={"tie": 1.0})
     with pytest.raises(NotApplicable, match="pairs"):
         trainable(pairs=True).fit()
@@ -310,13 +310,14 @@ class Shifted(torch.nn.Module):
 
     def __init__(self, model, s):
         super().__init__()
-        self.model, self.s, self.looks = model, s, ["model.attention"]
+        self.model, self.s = model, s
+        self.attention_paths = {"reader": ["model.attention"]}
 
     def embed(self, tokens):
         return self.model.embed(tokens) + self.s
 
-    def from_embedded(self, embedded, lengths, given=None):
-        return self.model.from_embedded(embedded - self.s, lengths, given)
+    def from_embedded(self, embedded, lengths, condition=None):
+        return self.model.from_embedded(embedded - self.s, lengths, condition)
 
     def forward(self, tokens, lengths):
         return self.from_embedded(self.embed(tokens), lengths)

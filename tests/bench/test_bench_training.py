@@ -51,7 +51,7 @@ def test_the_cases_say_what_must_hold():
 def test_marian_with_our_weights_writes_what_we_write():
     pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[hf]'")
     torch.manual_seed(0)
-    model = decoding.MODELS["transformer"].make(
+    model = decoding.TRANSLATORS["transformer"].make(
         source_vocabulary=decoding.WORDS, target_vocabulary=decoding.WORDS, width=32, inner=64, norm="post"
     )
     source = torch.randint(4, 100, (3, 7))

@@ -11,7 +11,7 @@ import torch
 
 from claims.experiment import SEEDS, Pairs, accuracy, exact, held, over_seeds, report, train
 from regard.data.corpora import reverse
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 
 LENGTHS = [5, 10, 15, 20, 30, 40]
 IN_TRAINING = 4  # of them
@@ -20,7 +20,7 @@ SIZES = {"bahdanau": 64, "rnn": 74}
 
 def made(name, pairs, width, seed):
     torch.manual_seed(seed)
-    return MODELS[name].make(**pairs.sizes, width=width, dropout=0.0)
+    return TRANSLATORS[name].make(**pairs.sizes, width=width, dropout=0.0)
 
 
 def fitted(name, pairs, width, seed, steps, rate=3e-3):

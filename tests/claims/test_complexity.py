@@ -23,7 +23,7 @@ from regard.attention import attend
 from regard.heads import MultiHead
 from regard.maps import softmax
 from regard.masks import Causal, Window
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 from regard.scores import ScaledDot
 
 
@@ -157,7 +157,7 @@ def depth(output):
 
 def depth_of(name, n, m=1, **settings):
     """Of the encoder of a model for n source tokens, or of all of it for m target tokens."""
-    model = MODELS[name].make(source_vocabulary=8, target_vocabulary=8, width=8, dropout=0.0, **settings)
+    model = TRANSLATORS[name].make(source_vocabulary=8, target_vocabulary=8, width=8, dropout=0.0, **settings)
     source = torch.randint(4, 8, (1, n))
     if m > 1:
         return depth(model(source, torch.tensor([n]), torch.randint(4, 8, (1, m))))

@@ -20,8 +20,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from claims.experiment import FIRST, held, over_seeds, report, train
-from regard.looking import record
-from regard.models import MODELS
+from regard.recording import record
+from regard.models import TRANSLATORS
 
 KINDS = {
     "tired hungry scared": "animal dog child horse",
@@ -71,7 +71,7 @@ class Reader(nn.Module):
         super().__init__()
         torch.manual_seed(seed)
         n = FIRST + len(WORDS)
-        self.inner = MODELS["transformer"].make(
+        self.inner = TRANSLATORS["transformer"].make(
             source_vocabulary=n, target_vocabulary=n, width=32, inner=64, heads=4, layers=2, dropout=0.0
         )
         self.read = nn.Linear(32, GENDERS)

@@ -12,7 +12,7 @@ from regard.data.corpora import copy
 from regard.heads import MultiHead
 from regard.maps import softmax
 from regard.masks import Causal
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 from regard.models.parts.residual import Residual
 from regard.positions import Relative
 from regard.scores import ScaledDot
@@ -29,7 +29,7 @@ class Bare(Residual):
 def made(kind, pairs, seed, layers=6):
     """A Transformer, so many layers to read and to write: "pre", "post" or, without residuals, "none"."""
     torch.manual_seed(seed)
-    model = MODELS["transformer"].make(
+    model = TRANSLATORS["transformer"].make(
         **pairs.sizes,
         width=32,
         heads=4,

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from claims.experiment import FIRST, SEEDS, batch_of, held, over_seeds, report, train
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 
 WORDS, NOISE = 10, 10
 DISTANCES = [10, 20, 50, 100]
@@ -21,7 +21,7 @@ SIZES = {"rnn": 37, "bahdanau": 32}  # as many parameters, or a few more without
 def made(name, seed, **settings):
     torch.manual_seed(seed)
     size = FIRST + WORDS + NOISE
-    return MODELS[name].make(
+    return TRANSLATORS[name].make(
         source_vocabulary=size, target_vocabulary=size, width=SIZES[name], dropout=0.0, **settings
     )
 
@@ -45,7 +45,7 @@ def stream(seed, farthest):
 
 
 def first_logits(model, batch):
-    return model.read(model(batch.source, batch.source_lengths, batch.target_in[:, :1])[:, 0])
+    return model.logits(model(batch.source, batch.source_lengths, batch.target_in[:, :1])[:, 0])
 
 
 @torch.inference_mode()
@@ -86,7 +86,7 @@ def test_c8_the_model_does_not_grow_with_the_sentence():
 
 
 def test_c8_control_a_table_of_positions_ends():
-    model = MODELS["transformer"].make(
+    model = TRANSLATORS["transformer"].make(
         source_vocabulary=8, target_vocabulary=8, width=8, heads=2, positions="learned", longest=20
     )
     with pytest.raises(ValueError, match="20"):

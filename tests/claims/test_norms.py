@@ -31,7 +31,7 @@ from regard.alignment import Links, score
 from regard.data.corpora import dictionary
 from regard.data.corpora.phrase import Pair
 from regard.explanations.norms import contributions
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 
 N, WORDS, TEST = 5, 10, 200
 DECAY = 1e-4
@@ -53,13 +53,13 @@ def loss(model, batch):
 
 def made(pairs, seed):
     torch.manual_seed(seed)
-    return MODELS["transformer"].make(**pairs.sizes, **SIZES)
+    return TRANSLATORS["transformer"].make(**pairs.sizes, **SIZES)
 
 
 @torch.no_grad()
 def added(model, batch):
     """Weights (b, h, m, n) of the only attention to the source, f(x) (b, h, n, d), and the context."""
-    (path,) = model.cross
+    (path,) = model.attention_paths["cross"]
     with record(model.eval(), path) as seen:
         model(batch.source, batch.source_lengths, batch.target_in)
     (one,), W = seen[path], model.get_submodule(path).W_o.weight
@@ -111,7 +111,7 @@ def test_c92_what_tokens_add_is_the_context():
     pairs = Pairs(numbered)
     model = made(pairs, 0)
     weights, f, context = added(model, pairs.batch(list(islice(numbered(0, "test"), 3))))
-    bias = model.get_submodule(model.cross[0]).W_o.bias.detach()
+    bias = model.get_submodule(model.attention_paths["cross"][0]).W_o.bias.detach()
     torch.testing.assert_close(torch.einsum("bhmn,bhnd->bmd", weights, f) + bias, context)
     parts = torch.einsum("bhmn,bhnd->bmnd", weights, f)
     torch.testing.assert_close(contributions(weights, f), parts.norm(dim=-1), rtol=1e-3, atol=1e-4)

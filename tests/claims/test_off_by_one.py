@@ -16,7 +16,7 @@ from claims.experiment import FIRST, Pairs, accuracy, held, over_seeds, report, 
 from regard.alignment import Links, align, score
 from regard.alignment.forced import forced
 from regard.data.corpora import dictionary, reverse
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 from regard.runs import Translator
 from regard.runs.settings import Decoding
 
@@ -42,7 +42,7 @@ class Words:
 def looks(name, pairs, seed, steps, width=64, rate=3e-3):
     """A model trained on pairs: how it writes, where it looks, and what `align` makes of that."""
     torch.manual_seed(seed)
-    model = MODELS[name].make(**pairs.sizes, width=width, layers=1, dropout=0.0)
+    model = TRANSLATORS[name].make(**pairs.sizes, width=width, layers=1, dropout=0.0)
     train(model, pairs.train(seed), steps, rate)
     test = list(islice(pairs.stream(0, "test"), TEST))
     gold, text = [Links.of(pair.alignment) for pair in test], [(pair.source, pair.target) for pair in test]

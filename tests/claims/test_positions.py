@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from claims.experiment import FIRST, batch_of, held, over_seeds, report, train
 from positions.test_encodings import with_the_exponent_of_the_lecture
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 from regard.positions import sinusoid
 from regard.testing import check_permutation
 
@@ -21,7 +21,7 @@ from regard.testing import check_permutation
 def transformer(seed=0, vocabulary=24, **settings):
     torch.manual_seed(seed)
     sizes = {"width": 32, "heads": 4, "inner": 64, "layers": 1, "dropout": 0.0}
-    return MODELS["transformer"].make(
+    return TRANSLATORS["transformer"].make(
         source_vocabulary=vocabulary, target_vocabulary=vocabulary, **(sizes | settings)
     )
 
@@ -64,7 +64,7 @@ def knows_the_order(model, seed, steps=400):
     batch = next(before(1000 + seed, 2000))
     with torch.inference_mode():
         hidden = model(batch.source, batch.source_lengths, batch.target_in[:, :1])
-        return (model.read(hidden)[:, 0].argmax(-1) == batch.target_out[:, 0]).float().mean().item()
+        return (model.logits(hidden)[:, 0].argmax(-1) == batch.target_out[:, 0]).float().mean().item()
 
 
 @pytest.mark.slow
@@ -127,7 +127,7 @@ def words_before(seed, longest=20, shortest=3, size=32):
 
 def labels(model, tokens):
     """Logits (b, n − 1, vocabulary) of the positions from the second on, by the encoder alone."""
-    return model.read(encoded(model)(tokens)[:, 1:])
+    return model.logits(encoded(model)(tokens)[:, 1:])
 
 
 def labelled(positions, seed, steps=1000):

@@ -22,8 +22,8 @@ from torch.nn import functional as F
 
 from claims.experiment import FIRST, held, over_seeds, report, train
 from regard.analyses import Positional, RareWords, TokenizedText, count_roles, prune
-from regard.looking import record
-from regard.models import MODELS
+from regard.models import TRANSLATORS
+from regard.recording import record
 
 VOCABULARY, N, WIDTH, HEADS = 40, 12, 64, 8
 HALF = False  # whether half of the heads are closed
@@ -37,7 +37,7 @@ class Tagger(nn.Module):
         super().__init__()
         torch.manual_seed(seed)
         n = FIRST + VOCABULARY
-        self.inner = MODELS["transformer"].make(
+        self.inner = TRANSLATORS["transformer"].make(
             source_vocabulary=n,
             target_vocabulary=n,
             width=WIDTH,

@@ -30,9 +30,9 @@ from torch.nn import functional as F
 
 from claims.experiment import FIRST, batch_of, held, over_seeds, report, train
 from regard import record
-from regard.attention import in_turn
+from regard.attention import concat_steps
 from regard.losses import trace
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 from regard.models.two_way import TwoWay
 from regard.tasks.structure import between_words
 from regard.tasks.translation import Translation, read_real
@@ -102,12 +102,12 @@ class Data:
 
 def made(bias, seed):
     torch.manual_seed(seed)
-    plain = MODELS["bahdanau"].make(**sizes(), width=32, dropout=0.2)
+    plain = TRANSLATORS["bahdanau"].make(**sizes(), width=32, dropout=0.2)
     if bias is None:
         return plain
     if bias == "trace":
-        return TwoWay(plain, MODELS["bahdanau"].make(**sizes(back=True), width=32, dropout=0.2), 1.0)
-    model = MODELS["bahdanau"].make(**sizes(), width=32, dropout=0.2, bias=(bias,))
+        return TwoWay(plain, TRANSLATORS["bahdanau"].make(**sizes(back=True), width=32, dropout=0.2), 1.0)
+    model = TRANSLATORS["bahdanau"].make(**sizes(), width=32, dropout=0.2, bias=(bias,))
     model.load_state_dict(plain.state_dict(), strict=False)  # the same first weights
     return model
 
@@ -144,9 +144,9 @@ def fitted(bias, language, seed, steps=STEPS):
 @torch.inference_mode()
 def looked(model, batch):
     """Weights (b, m, n) of target words on source words."""
-    with record(model.eval(), model.cross[-1]) as seen:
+    with record(model.eval(), model.attention_paths["cross"][-1]) as seen:
         model(batch.source, batch.source_lengths, batch.target_in)
-    return between_words(in_turn(seen[model.cross[-1]]), batch)
+    return between_words(concat_steps(seen[model.attention_paths["cross"][-1]]), batch)
 
 
 @cache

@@ -30,7 +30,7 @@ from claims.experiment import (
 from regard.core.tokens import EOS
 from regard.data.corpora import dictionary, reverse
 from regard.decoding import Limits, beam, greedy, penalty
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 from regard.tasks.translation import read_real
 
 # C56 and C57: label smoothing, dropout and decay, on a dictionary whose targets are wrong now and then
@@ -79,7 +79,7 @@ def calibration(logits, wanted, bins=15):
 def judged(pairs, batches, seed, steps, *, smoothing=0.0, dropout=0.0, schedule="cosine"):
     """Perplexity and calibration on targets with such mistakes, whole sentences right on targets without."""
     torch.manual_seed(seed)
-    model = MODELS["transformer"].make(
+    model = TRANSLATORS["transformer"].make(
         **pairs.sizes, width=32, heads=4, inner=64, layers=1, dropout=dropout, positions="learned", longest=40
     )
     train(model, batches, steps, 5e-3, schedule=schedule, loss=partial(translation_loss, smoothing=smoothing))
@@ -197,7 +197,7 @@ def test_c57_a_beam_finds_likelier_targets_in_the_mean_and_not_in_each():
     sentences where a beam of 5 scores below greedy is printed, not bounded."""
     pairs = Pairs(reverse, vocabulary=10, longest=8)
     torch.manual_seed(0)
-    model = MODELS["rnn"].make(**pairs.sizes, width=32, dropout=0.0)
+    model = TRANSLATORS["rnn"].make(**pairs.sizes, width=32, dropout=0.0)
     train(model, pairs.train(0), 60, 1e-2)
     batch = pairs.test(8, 200)
     given = batch.source, batch.source_lengths, Limits(1, 5)

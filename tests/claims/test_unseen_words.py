@@ -16,7 +16,7 @@ from regard.core.tokens import UNK
 from regard.data.copying import numbered, numbered_like
 from regard.data.corpora import reverse
 from regard.data.tokenizer import Tokenizer
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 from regard.tasks.translation import read_real, real
 
 UNSEEN = 0.3
@@ -69,7 +69,7 @@ def batches(tokenizer, seed, copying):
 def fitted(tokenizer, name, copy, seed, steps, rate=3e-3):
     torch.manual_seed(seed)
     size = {"source_vocabulary": len(tokenizer), "target_vocabulary": len(tokenizer)}
-    model = MODELS[name].make(**size, **MODELS_THAT_COPY[name], dropout=0.0, copy=copy)
+    model = TRANSLATORS[name].make(**size, **MODELS_THAT_COPY[name], dropout=0.0, copy=copy)
 
     def loss(model, some):
         hidden, wanted = real(model, some)

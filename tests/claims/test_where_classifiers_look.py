@@ -119,15 +119,17 @@ def test_c25_the_texts_are_the_same_whatever_is_asked():
 def places(model, texts):
     """Shares of texts whose top sentence, and top word in it, are right; flat weights are summed over it."""
     texts = texts.some(texts.gold.any(-1))
-    with torch.inference_mode(), record(model.eval(), model.looks) as seen:
+    with torch.inference_mode(), record(model.eval(), model.attention_paths["reader"]) as seen:
         model(texts.tokens, texts.lengths)
     each = EACH + 1  # words of a sentence, and its dot
     rows, gold = torch.arange(len(texts.gold)), texts.gold.int().argmax(-1)
-    if len(model.looks) == 2:
-        words, sentences = (seen[path][-1].weights for path in model.looks)  # (b, s, n), (b, 1, s)
+    if len(model.attention_paths["reader"]) == 2:
+        words, sentences = (
+            seen[path][-1].weights for path in model.attention_paths["reader"]
+        )  # (b, s, n), (b, 1, s)
         words = words[rows, gold // each]  # (b, n), 0 outside of the sentence
     else:
-        words = seen[model.looks[0]][-1].weights.squeeze(1)  # (b, n)
+        words = seen[model.attention_paths["reader"][0]][-1].weights.squeeze(1)  # (b, n)
         sentences = words.unflatten(-1, (SENTENCES, each)).sum(-1)
     return {
         "sentence": (sentences.flatten(1).argmax(-1) == gold // each).float().mean().item(),

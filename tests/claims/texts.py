@@ -90,6 +90,6 @@ def fit(name, data, seed, steps, rate, **settings):
 @torch.inference_mode()
 def looked(model, texts):
     """The share of classes right, and the weights over words (b, k, n)."""
-    with record(model.eval(), model.looks) as seen:
+    with record(model.eval(), model.attention_paths["reader"]) as seen:
         right = model(texts.tokens, texts.lengths).argmax(-1) == texts.wanted
     return right.float().mean().item(), model.over_words(seen)

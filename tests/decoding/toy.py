@@ -35,7 +35,7 @@ class Table:
         source = memory.tensor.repeat_interleave(len(tokens) // max(len(memory.tensor), 1))
         return self.table[source, state.tensor, tokens], Held(tokens)
 
-    def read(self, hidden):
+    def logits(self, hidden):
         return hidden
 
     def log_prob(self, source, target):

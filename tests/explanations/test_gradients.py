@@ -65,9 +65,9 @@ def test_integrated_gradients_sum_to_the_difference(kind, hold):
     model, (tokens, lengths) = classifier(kind).eval(), texts()
     target = torch.tensor([0, 1, 2, 1])
     scores = integrated_gradients(model, tokens, lengths, target=target, steps=50, hold_attention=hold)
-    given = model.given(tokens, lengths)
+    condition = model.condition(tokens, lengths)
     x = model.embed(tokens)
-    ends = [log_odds(model.from_embedded(v, lengths, given), target) for v in (x, torch.zeros_like(x))]
+    ends = [log_odds(model.from_embedded(v, lengths, condition), target) for v in (x, torch.zeros_like(x))]
     difference = (ends[0] - ends[1]).detach()
     if hold:  # what changes through the weights is left out
         assert not torch.allclose(scores.sum(-1), difference, rtol=0.01)

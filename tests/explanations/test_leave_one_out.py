@@ -21,7 +21,7 @@ def one_at_a_time(model, tokens, target, by, measure):
             x = model.embed(tokens[None]).clone()
             x[0, j] = 0
             length = torch.tensor([len(tokens)])
-            without = model.from_embedded(x, length, model.given(tokens[None], length))
+            without = model.from_embedded(x, length, model.condition(tokens[None], length))
         else:
             changed = tokens.clone()
             changed[j] = by

@@ -84,7 +84,7 @@ class Look(nn.Module):
         self.query = nn.Parameter(torch.randn(1, 5))
         self.attention = Attention()
         self.read = nn.Linear(5, 2)
-        self.looks = ["attention"]
+        self.attention_paths = {"reader": ["attention"]}
         self.double()
 
     def embed(self, tokens):

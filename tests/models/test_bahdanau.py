@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 import regard
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 from regard.models.parts.deep_output import DeepOutput
-from regard.models.parts.steps import AheadAdditive, AheadProjected, make_score
+from regard.models.parts.named_components import PrecomputedAdditive, PrecomputedProjection, make_score
 from regard.scores import Additive, ScaledDot
 
 SOURCE, LENGTHS = torch.tensor([[4, 5, 6, 7, 8, 9], [9, 8, 4, 5, 0, 0]]), torch.tensor([6, 4])
@@ -16,7 +16,12 @@ TARGET = torch.tensor([[1, 5, 6, 7], [1, 10, 4, 7]])
 
 def make(name, **settings):
     torch.manual_seed(0)
-    return MODELS[name].make(source_vocabulary=11, target_vocabulary=11, width=8, **settings).double().eval()
+    return (
+        TRANSLATORS[name]
+        .make(source_vocabulary=11, target_vocabulary=11, width=8, **settings)
+        .double()
+        .eval()
+    )
 
 
 def test_one_step_by_its_formulas():
@@ -50,19 +55,19 @@ def test_all_that_rnn_knows_of_a_sentence_is_one_vector():
     model = make("rnn")
     memory = model.encode(SOURCE, LENGTHS)
     assert memory.c.shape == (2, 8) and [name for name in vars(memory)] == ["c"]
-    assert model.cross == [] and not any(isinstance(m, regard.Attention) for m in model.modules())
+    assert model.attention_paths == {} and not any(isinstance(m, regard.Attention) for m in model.modules())
 
 
 def test_the_key_side_of_a_score_done_ahead_is_the_same_score():
     torch.manual_seed(0)
     query, annotations = torch.randn(2, 3, 4), torch.randn(2, 5, 6)
     additive = make_score("additive", 4, 6)
-    assert isinstance(additive, AheadAdditive)
+    assert isinstance(additive, PrecomputedAdditive)
     whole = Additive(4, 6)
     whole.load_state_dict(additive.state_dict())
     torch.testing.assert_close(additive(query, additive.keys(annotations)), whole(query, annotations))
     scaled = make_score("scaled_dot", 4, 6)
-    assert isinstance(scaled, AheadProjected)
+    assert isinstance(scaled, PrecomputedProjection)
     torch.testing.assert_close(
         scaled(query, scaled.keys(annotations)), ScaledDot()(query, annotations @ scaled.W.weight.T)
     )
@@ -80,7 +85,7 @@ def test_maxout_takes_the_greater_of_each_pair():
 @pytest.mark.parametrize("name", ["bahdanau", "rnn"])
 def test_begins_as_in_the_paper_when_asked(name):
     torch.manual_seed(0)
-    model = MODELS[name].make(source_vocabulary=50, target_vocabulary=50, width=64, initial="paper")
+    model = TRANSLATORS[name].make(source_vocabulary=50, target_vocabulary=50, width=64, initial="paper")
     for path, p in model.named_parameters():
         if "weight_hh" in path:
             for gate in p.split(64):

@@ -22,7 +22,7 @@ def readers(variant, place):
     embedded = model.embed(TOKENS[:1]).detach()
     changed = embedded.clone()
     changed[0, place] += 1
-    more = [model.given(TOKENS[:1], LENGTHS[:1])] if "hierarchical" in variant else []
+    more = [model.condition(TOKENS[:1], LENGTHS[:1])] if "hierarchical" in variant else []
     states = [model.states(words, LENGTHS[:1], *more)[0] for words in (embedded, changed)]
     return (states[0] != states[1]).any(-1).nonzero().flatten().tolist()
 
@@ -38,7 +38,7 @@ def test_states_have_read_what_their_model_says():
 
 def test_several_ends_end_one_sentence():
     model = make("hierarchical")
-    assert model.given(TOKENS, LENGTHS).tolist() == [
+    assert model.condition(TOKENS, LENGTHS).tolist() == [
         [0, 0, 0, 1, 1, 1, 2, 2],
         [0, 0, 0, 0, 0, 0, 0, 0],
         [0, 0, 1, 1, 1, 1, 1, 1],
@@ -49,7 +49,7 @@ def test_several_ends_end_one_sentence():
 
 def test_a_sentence_is_looked_over_by_its_own_row():
     model = make("hierarchical")
-    with regard.record(model, model.looks) as seen:
+    with regard.record(model, model.attention_paths["reader"]) as seen:
         model(TOKENS, LENGTHS)
     words = seen["word_attention"][0].weights[0]
     assert (words > 0).long().tolist() == [
@@ -62,7 +62,7 @@ def test_a_sentence_is_looked_over_by_its_own_row():
 def test_structured_self_attention_is_the_formula():
     model = make("self_attentive")
     H = model.states(model.embed(TOKENS), LENGTHS)
-    with regard.record(model, model.looks) as seen:
+    with regard.record(model, model.attention_paths["reader"]) as seen:
         logits = model(TOKENS, LENGTHS)
     for k, n in enumerate(LENGTHS.tolist()):
         A = torch.softmax(model.W2 @ torch.tanh(model.W1.weight @ H[k, :n].mT), -1)
@@ -96,7 +96,7 @@ def test_the_loss_has_the_penalty_of_every_text():
     wanted = torch.tensor([0, 1, 2])
     with_, without = make("self_attentive", penalty=0.5), make("self_attentive", penalty=0.0)
     without.load_state_dict(with_.state_dict())
-    with regard.record(with_, with_.looks) as seen:
+    with regard.record(with_, with_.attention_paths["reader"]) as seen:
         with_(TOKENS, LENGTHS)
     more = with_.loss(wanted, TOKENS, LENGTHS) - without.loss(wanted, TOKENS, LENGTHS)
     torch.testing.assert_close(more, 0.5 * redundancy(with_.over_words(seen)).sum())

@@ -56,7 +56,7 @@ def learned(name, train, test, *, steps, rate=1e-2, **settings):
     model.eval()
     held_out = list(islice(test, 500))
     given, wanted = tensors(held_out, numbers)
-    with torch.no_grad(), regard.record(model, model.looks) as seen:
+    with torch.no_grad(), regard.record(model, model.attention_paths["reader"]) as seen:
         right = (model(*given).argmax(-1) == wanted).float().mean().item()
     return right, model.over_words(seen), held_out
 

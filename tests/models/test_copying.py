@@ -5,8 +5,8 @@ import torch
 from torch.nn import functional as F
 
 from regard.decoding import beam, greedy, rescore
-from regard.models import MODELS
-from regard.models.parts.copying import Pointing
+from regard.models import TRANSLATORS
+from regard.models.parts.copy_mechanism import Pointing
 from regard.testing import check_causal, check_padding
 
 V = 11
@@ -26,14 +26,14 @@ every_kind = pytest.mark.parametrize("kind", ["gate", "sentinel"])
 def make(name, kind):
     torch.manual_seed(0)
     settings = {"source_vocabulary": V, "target_vocabulary": V, "width": 8, "copy": kind, **SETTINGS[name]}
-    model = MODELS[name.split()[0]].make(**settings).double().eval()
+    model = TRANSLATORS[name.split()[0]].make(**settings).double().eval()
     for p in model.copying.parameters():
         torch.nn.init.normal_(p)
     return model
 
 
 def read(model, source, target):
-    return model.read(model(source, LENGTHS, target))
+    return model.logits(model(source, LENGTHS, target))
 
 
 @every_model
@@ -42,7 +42,7 @@ def test_p_is_the_mixture(name, kind):
     model = make(name, kind)
     with torch.no_grad():
         pointing = model(SOURCE, LENGTHS, TARGET)
-        log_p = model.read(pointing)
+        log_p = model.logits(pointing)
         made = F.linear(pointing.hidden, *model.vocabulary()).softmax(-1)
     assert log_p.shape == (3, 7, V + 2)
     torch.testing.assert_close(log_p.exp().sum(-1), torch.ones(3, 7, dtype=torch.float64))
@@ -69,7 +69,7 @@ def test_steps_equal_the_whole_and_a_beam_needs_no_repeated_memory(name, kind):
         state = state.select(rows)
         for i, tokens in enumerate(TARGET.unbind(1)):
             hidden, state = model.step(tokens[rows], state, memory)
-            torch.testing.assert_close(model.read(hidden), whole[rows, i], rtol=0, atol=1e-11)
+            torch.testing.assert_close(model.logits(hidden), whole[rows, i], rtol=0, atol=1e-11)
 
 
 @every_model
@@ -80,7 +80,7 @@ def test_the_loss_and_its_gradients_are_those_of_the_mixture(name, kind):
     pointing = model(SOURCE[:1], LENGTHS[:1], TARGET[:1, :5])[0]
     parameters = list(model.parameters())
     by_loss = model.loss(pointing, wanted)
-    by_definition = F.nll_loss(model.read(pointing), wanted, reduction="sum")
+    by_definition = F.nll_loss(model.logits(pointing), wanted, reduction="sum")
     torch.testing.assert_close(by_loss, by_definition)
     ours = torch.autograd.grad(by_loss, parameters, retain_graph=True)
     for mine, theirs in zip(ours, torch.autograd.grad(by_definition, parameters), strict=True):
@@ -96,7 +96,7 @@ def test_padding_and_the_future_change_nothing(name, kind):
     model = make(name, kind)
     known = SOURCE.clamp(max=V - 1)
     check_padding(
-        lambda source, lengths: model.read(model(source, lengths, TARGET)).exp().flatten(1),
+        lambda source, lengths: model.logits(model(source, lengths, TARGET)).exp().flatten(1),
         known,
         LENGTHS,
         vocabulary=V,
@@ -132,15 +132,15 @@ def test_the_share_that_is_copied():
 
 def test_two_vocabularies_cannot_share_words():
     with pytest.raises(ValueError, match="needs one vocabulary for both sides"):
-        MODELS["luong"].make(source_vocabulary=5, target_vocabulary=6, copy="gate")
+        TRANSLATORS["luong"].make(source_vocabulary=5, target_vocabulary=6, copy="gate")
     with pytest.raises(ValueError, match="copy must be"):
-        MODELS["luong"].make(source_vocabulary=5, target_vocabulary=5, copy="yes")
+        TRANSLATORS["luong"].make(source_vocabulary=5, target_vocabulary=5, copy="yes")
 
 
 @every_model
 def test_without_copying_nothing_is_new(name):
     torch.manual_seed(0)
     settings = {"source_vocabulary": V, "target_vocabulary": V, "width": 8, **SETTINGS[name]}
-    model = MODELS[name.split()[0]].make(**settings)
+    model = TRANSLATORS[name.split()[0]].make(**settings)
     assert model.copying is None
     assert not [key for key in model.state_dict() if "copying" in key]

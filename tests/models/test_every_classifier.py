@@ -5,7 +5,7 @@ import torch
 
 import regard
 from regard.models.classifiers import CLASSIFIERS
-from regard.models.parts.steps import choices
+from regard.models.parts.named_components import map_names
 
 VARIANTS = {
     "attentive_bilstm": ("attentive_bilstm", {}),
@@ -54,7 +54,7 @@ def test_two_halves_are_the_whole_and_gradients_reach_every_word(variant, pairs)
     model = make(variant, pairs=pairs)
     whole = model(*texts(model))
     embedded = model.embed(TOKENS).detach().requires_grad_()
-    halves = model.from_embedded(embedded, LENGTHS, model.given(*texts(model)))
+    halves = model.from_embedded(embedded, LENGTHS, model.condition(*texts(model)))
     assert whole.shape == (3, 3)
     assert torch.equal(whole, halves)
     (gradient,) = torch.autograd.grad(halves.square().sum(), embedded)
@@ -72,7 +72,7 @@ def test_padding_changes_nothing_even_if_it_is_not_a_number(variant):
     embedded = model.embed(TOKENS).detach()
     embedded[1, 3:], embedded[2, 6:] = torch.nan, torch.inf
     embedded.requires_grad_()
-    found = model.from_embedded(embedded, LENGTHS, model.given(TOKENS, LENGTHS))
+    found = model.from_embedded(embedded, LENGTHS, model.condition(TOKENS, LENGTHS))
     torch.testing.assert_close(found, whole, rtol=0, atol=1e-12)
     found.sum().backward()
     assert embedded.grad.isfinite().all()
@@ -84,9 +84,9 @@ def test_padding_changes_nothing_even_if_it_is_not_a_number(variant):
 def test_looks_are_weights_over_the_words(variant, map):
     model = make(variant, map=map)
     plain = model(TOKENS, LENGTHS)
-    with regard.record(model, model.looks) as seen:
+    with regard.record(model, model.attention_paths["reader"]) as seen:
         assert torch.equal(model(TOKENS, LENGTHS), plain)
-    assert set(seen) == set(model.looks)
+    assert set(seen) == set(model.attention_paths["reader"])
     weights = model.over_words(seen)
     assert weights.shape[0] == 3 and weights.shape[2] == 8
     assert (weights >= 0).all()
@@ -99,11 +99,11 @@ def test_looks_are_weights_over_the_words(variant, map):
 def test_weights_can_be_replaced(variant):
     model = make(variant)
     plain = model(TOKENS, LENGTHS)
-    with regard.intervene(model, lambda p: p, model.looks):
+    with regard.intervene(model, lambda p: p, model.attention_paths["reader"]):
         torch.testing.assert_close(model(TOKENS, LENGTHS), plain, rtol=0, atol=1e-12)
     with (
-        regard.intervene(model, lambda p: p.roll(1, 0), model.looks),
-        regard.record(model, model.looks) as seen,
+        regard.intervene(model, lambda p: p.roll(1, 0), model.attention_paths["reader"]),
+        regard.record(model, model.attention_paths["reader"]) as seen,
     ):
         other = model(TOKENS, LENGTHS)
     assert not torch.allclose(other, plain)
@@ -111,7 +111,7 @@ def test_weights_can_be_replaced(variant):
 
 
 @every_variant
-@pytest.mark.parametrize("map", choices())
+@pytest.mark.parametrize("map", map_names())
 def test_every_row_map_trains(variant, map):
     model = make(variant, map=map).float().train()
     torch.manual_seed(1)
@@ -131,7 +131,7 @@ def test_every_score_can_be_named(score):
 def test_one_word_is_looked_at_wholly():
     for variant in VARIANTS:
         model = make(variant)
-        with regard.record(model, model.looks) as seen:
+        with regard.record(model, model.attention_paths["reader"]) as seen:
             logits = model(torch.tensor([[7]]), torch.tensor([1]))
         assert logits.isfinite().all()
         if "first" not in variant:
@@ -165,7 +165,7 @@ def test_what_is_wrong_is_said_at_once(variant, settings, words):
 @pytest.mark.parametrize(
     ("tokens", "lengths", "words"),
     [
-        (TOKENS, torch.tensor([8, 0, 6]), "without a word"),
+        (TOKENS, torch.tensor([8, 0, 6]), "at least one word"),
         (TOKENS, torch.tensor([8, 9, 6]), "from 1 to n=8"),
         (TOKENS[0], LENGTHS, r"tokens \(b, n\)"),
         (TOKENS, LENGTHS[:2], r"lengths \(b,\)"),
@@ -178,9 +178,9 @@ def test_texts_are_checked(tokens, lengths, words):
 
 def test_a_second_text_must_be_expected_and_then_must_come():
     one, two = make("attentive_bilstm"), make("attentive_bilstm", pairs=True)
-    with pytest.raises(ValueError, match="made for one text"):
+    with pytest.raises(ValueError, match="takes one text; got two"):
         one(TOKENS, LENGTHS, TOKENS, LENGTHS)
-    with pytest.raises(ValueError, match="made for pairs"):
+    with pytest.raises(ValueError, match="takes pairs of texts; got one"):
         two(TOKENS, LENGTHS)
 
 

@@ -5,8 +5,8 @@ import torch
 
 import regard
 from regard import MAPS, SCORES
-from regard.models import MODELS
-from regard.models.parts.steps import choices
+from regard.models import TRANSLATORS
+from regard.models.parts.named_components import map_names
 from regard.testing import check_causal, check_padding
 
 VARIANTS = {
@@ -39,7 +39,7 @@ VARIANTS = {
 SMALL = {"source_vocabulary": 11, "target_vocabulary": 11, "width": 8}
 HEADS = {"transformer": {"heads": 2, "inner": 16, "layers": 2}}
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
-attending = pytest.mark.parametrize("name", [name for name in MODELS if name != "rnn"])
+attending = pytest.mark.parametrize("name", [name for name in TRANSLATORS if name != "rnn"])
 SOURCE = torch.tensor([[4, 5, 6, 7, 8], [9, 10, 4, 0, 0], [5, 5, 7, 9, 0]])
 LENGTHS = torch.tensor([5, 3, 4])
 TARGET = torch.tensor([[1, 5, 6, 7, 8, 9, 4], [1, 10, 4, 7, 0, 0, 0], [1, 7, 7, 5, 10, 6, 0]])
@@ -47,7 +47,7 @@ TARGET = torch.tensor([[1, 5, 6, 7, 8, 9, 4], [1, 10, 4, 7, 0, 0, 0], [1, 7, 7, 
 
 def make(name, **settings):
     torch.manual_seed(0)
-    return MODELS[name].make(**{**SMALL, **HEADS.get(name, {}), **settings}).double().eval()
+    return TRANSLATORS[name].make(**{**SMALL, **HEADS.get(name, {}), **settings}).double().eval()
 
 
 def variant_of(variant):
@@ -75,7 +75,7 @@ def test_steps_equal_the_whole(variant, grad):
         whole = model(SOURCE, LENGTHS, TARGET)
         steps = stepped(model, model.encode(SOURCE, LENGTHS), TARGET)
     assert whole.shape == (3, 7, 8)
-    assert model.read(whole).shape == (3, 7, 11)
+    assert model.logits(whole).shape == (3, 7, 11)
     torch.testing.assert_close(steps, whole, rtol=0, atol=1e-12)
     if grad:
         for mine, theirs in zip(gradients(model, steps), gradients(model, whole), strict=True):
@@ -83,14 +83,14 @@ def test_steps_equal_the_whole(variant, grad):
 
 
 def gradients(model, hidden):
-    (found,) = (torch.autograd.grad(model.read(hidden).square().sum(), list(model.parameters())),)
+    (found,) = (torch.autograd.grad(model.logits(hidden).square().sum(), list(model.parameters())),)
     return found
 
 
 @every_variant
 def test_every_parameter_has_a_gradient(variant):
     model = variant_of(variant)
-    model.read(model(SOURCE, LENGTHS, TARGET)).square().sum().backward()
+    model.logits(model(SOURCE, LENGTHS, TARGET)).square().sum().backward()
     without = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     assert without == []
 
@@ -172,22 +172,22 @@ def test_a_state_can_go_two_ways(variant):
 @every_variant
 def test_attentions_are_where_the_model_says(variant):
     model = variant_of(variant)
-    known = list(regard.attentions(model).values()) if model.cross else []
-    assert all(path in known for path in model.cross)
-    if not model.cross:
+    known = list(regard.attentions(model).values()) if model.attention_paths.get("cross", []) else []
+    assert all(path in known for path in model.attention_paths.get("cross", []))
+    if not model.attention_paths.get("cross", []):
         return
     hidden = model(SOURCE, LENGTHS, TARGET)
-    with regard.record(model, model.cross) as whole:
+    with regard.record(model, model.attention_paths.get("cross", [])) as whole:
         assert torch.equal(model(SOURCE, LENGTHS, TARGET), hidden)  # looking changes nothing
-    with regard.record(model, model.cross) as steps, torch.no_grad():
+    with regard.record(model, model.attention_paths.get("cross", [])) as steps, torch.no_grad():
         stepped(model, model.encode(SOURCE, LENGTHS), TARGET)
-    for path in model.cross:
+    for path in model.attention_paths.get("cross", []):
         weights = torch.cat([seen.weights for seen in whole[path]], -2)
         one_by_one = torch.cat([seen.weights for seen in steps[path]], -2)
         assert weights.shape[-2:] == (7, 5)
         torch.testing.assert_close(one_by_one, weights, rtol=0, atol=1e-12)
         assert not weights[1, ..., 3:].any()
-    with regard.intervene(model, lambda p: torch.zeros_like(p), model.cross):
+    with regard.intervene(model, lambda p: torch.zeros_like(p), model.attention_paths.get("cross", [])):
         assert not torch.allclose(model(SOURCE, LENGTHS, TARGET), hidden)
 
 
@@ -206,12 +206,12 @@ def test_every_score_by_name(name, score):
         vocabulary=11,
         atol=1e-12,
     )
-    model.read(whole).square().sum().backward()
+    model.logits(whole).square().sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
 @attending
-@pytest.mark.parametrize("map", choices())
+@pytest.mark.parametrize("map", map_names())
 def test_every_map_by_name(name, map):
     model = make(name, map=map)
     whole = model(SOURCE, LENGTHS, TARGET)
@@ -220,14 +220,14 @@ def test_every_map_by_name(name, map):
     longer = torch.cat([SOURCE, torch.full((3, 4), 7)], 1)
     torch.testing.assert_close(model(longer, LENGTHS, TARGET), whole, rtol=0, atol=1e-9)
     model.train()
-    model.read(model(SOURCE, LENGTHS, TARGET)).square().sum().backward()
+    model.logits(model(SOURCE, LENGTHS, TARGET)).square().sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
 @attending
 def test_alpha_is_learned_for_each_head(name):
     model = make(name, map="entmax", learn_alpha=True)
-    model.read(model(SOURCE, LENGTHS, TARGET)).square().sum().backward()
+    model.logits(model(SOURCE, LENGTHS, TARGET)).square().sum().backward()
     alphas = {path: p for path, p in model.named_parameters() if path.endswith("map.a")}
     attentions = regard.attentions(model)
     assert len(alphas) == len(attentions) == (6 if name == "transformer" else 1)
@@ -249,7 +249,7 @@ def test_wrong_names_are_named(name):
         make(name, learn_alpha=True)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", TRANSLATORS)
 def test_wrong_settings_and_inputs_are_named(name):
     with pytest.raises(ValueError, match="dropout must be at least 0 and less than 1; got 1.5"):
         make(name, dropout=1.5)
@@ -264,13 +264,13 @@ def test_wrong_settings_and_inputs_are_named(name):
     if name != "rnn":
         memory = model.encode(SOURCE, LENGTHS)
         state = model.start(memory).select(torch.tensor([0, 1, 2, 0]))
-        with pytest.raises(ValueError, match="as many hypotheses for each of the 3 sentences.*got 4"):
+        with pytest.raises(ValueError, match="of the 3 sentences .* same number of hypotheses.*got 4"):
             model.step(torch.ones(4, dtype=torch.long), state, memory)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", TRANSLATORS)
 def test_the_table_knows_them(name):
-    entry = MODELS[name]
+    entry = TRANSLATORS[name]
     assert entry.name == name and entry.says.endswith(".")
     model = make(name)
     assert isinstance(model, entry.kind) and model.config == entry.config(**SMALL, **HEADS.get(name, {}))
@@ -279,10 +279,10 @@ def test_the_table_knows_them(name):
     kept = {t.data_ptr() for t in model.state_dict().values()}
     assert len(kept) == len(model.state_dict())  # nothing is saved twice, which safetensors would refuse
     with pytest.raises(KeyError, match='no model "transfomer"; did you mean transformer'):
-        MODELS["transfomer"]
+        TRANSLATORS["transfomer"]
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", TRANSLATORS)
 def test_dropout_while_training_alone(name):
     model = make(name, dropout=0.5)
     assert torch.equal(model(SOURCE, LENGTHS, TARGET), model(SOURCE, LENGTHS, TARGET))
@@ -290,7 +290,7 @@ def test_dropout_while_training_alone(name):
     assert not torch.equal(model(SOURCE, LENGTHS, TARGET), model(SOURCE, LENGTHS, TARGET))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", TRANSLATORS)
 def test_half_precision_is_near(name):
     model = make(name)
     exact = model(SOURCE, LENGTHS, TARGET)
@@ -300,5 +300,5 @@ def test_half_precision_is_near(name):
 
 
 def test_maps_that_can_be_chosen_are_those_the_table_says():
-    assert {"softmax", "sparsemax", "entmax", "entmax15", "fusedmax", "sigmoid"} <= set(choices())
-    assert all(MAPS[name].acts_on == "row" and MAPS[name].differentiable for name in choices())
+    assert {"softmax", "sparsemax", "entmax", "entmax15", "fusedmax", "sigmoid"} <= set(map_names())
+    assert all(MAPS[name].acts_on == "row" and MAPS[name].differentiable for name in map_names())

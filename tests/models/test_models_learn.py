@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from regard.core.tokens import BOS, EOS
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 
 
 def batch(size, low, high, reverse):
@@ -25,13 +25,15 @@ def batch(size, low, high, reverse):
 def accuracy(name, steps, length, *, rate=1e-2, reverse=True, low=None, **settings):
     """The share of right tokens, decoded greedily at the greatest length, after so many steps of 64."""
     torch.manual_seed(0)
-    model = MODELS[name].make(source_vocabulary=14, target_vocabulary=14, width=32, dropout=0.0, **settings)
+    model = TRANSLATORS[name].make(
+        source_vocabulary=14, target_vocabulary=14, width=32, dropout=0.0, **settings
+    )
     optimiser = torch.optim.Adam(model.parameters())
     for step in range(steps):
         optimiser.param_groups[0]["lr"] = rate * min(1, (step + 1) / 30) * (1 - step / steps)
         source, lengths, before, after = batch(64, low or length, length, reverse)
         real = after != 0
-        loss = F.cross_entropy(model.read(model(source, lengths, before)[real]), after[real])
+        loss = F.cross_entropy(model.logits(model(source, lengths, before)[real]), after[real])
         optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -43,7 +45,7 @@ def accuracy(name, steps, length, *, rate=1e-2, reverse=True, low=None, **settin
         state, token, right = model.start(memory), before[:, 0], 0.0
         for wanted in after.unbind(1):
             hidden, state = model.step(token, state, memory)
-            token = model.read(hidden).argmax(-1)
+            token = model.logits(hidden).argmax(-1)
             right += (token == wanted).float().mean().item() / after.shape[1]
     return right
 

@@ -91,9 +91,9 @@ def test_ties():
     assert free.parameter_count() == tied.parameter_count() + per_table + 9
     assert tied.parameter_count() == joint.parameter_count() + per_table
     hidden = torch.randn(4, 16).double()
-    torch.testing.assert_close(tied.read(hidden), hidden @ tied.target.E.weight.T)
-    torch.testing.assert_close(joint.read(hidden), hidden @ joint.source.E.weight.T)
-    torch.testing.assert_close(free.read(hidden), free.output(hidden))
+    torch.testing.assert_close(tied.logits(hidden), hidden @ tied.target.E.weight.T)
+    torch.testing.assert_close(joint.logits(hidden), hidden @ joint.source.E.weight.T)
+    torch.testing.assert_close(free.logits(hidden), free.output(hidden))
 
 
 def test_without_positions_the_encoder_does_not_know_the_order():

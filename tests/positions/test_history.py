@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from regard import record
 from regard.core.place import Place
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 from regard.models.parts.biases import Biases
 from regard.positions import Fertility, Markov
 from regard.scores import Dot
@@ -38,7 +38,7 @@ def test_features_are_the_neighbours_weights(m, n, reach, seed):
 def test_a_decoder_hands_on_its_weights_and_their_sum(name, score):
     torch.manual_seed(0)
     sizes = {"source_vocabulary": 9, "target_vocabulary": 9, "width": 6}
-    model = MODELS[name].make(**sizes, score=score, bias=("position", "markov:1", "fertility:2")).eval()
+    model = TRANSLATORS[name].make(**sizes, score=score, bias=("position", "markov:1", "fertility:2")).eval()
     source, lengths = torch.tensor([[4, 5, 6, 7], [8, 4, 0, 0]]), torch.tensor([4, 2])
     with torch.no_grad(), record(model, "attention") as seen:
         model(source, lengths, torch.tensor([[1, 4, 5, 6], [1, 7, 8, 4]]))
@@ -81,4 +81,4 @@ def test_a_wrong_bias_is_named(given_, match):
 
 def test_a_transformer_cannot_know_the_step_before():
     with pytest.raises(ValueError, match="all steps at once"):
-        MODELS["transformer"].make(source_vocabulary=9, target_vocabulary=9, bias=("markov",))
+        TRANSLATORS["transformer"].make(source_vocabulary=9, target_vocabulary=9, bias=("markov",))

@@ -155,7 +155,7 @@ def test_a_hierarchical_run_knows_where_sentences_end(tmp_path):
     run = fit_classifier(resolved_classifier(values), tmp_path / "run")
     system = load_classifier(run.folder)
     (answer,) = system.classify(["it rained . good ! so it was"])
-    words, sentences = (answer.attended[path].weights[0] for path in system.model.looks)
+    words, sentences = (answer.attended[path].weights[0] for path in system.model.attention_paths["reader"])
     assert sentences.shape == (1, 3)
     assert ((words > 0).sum(-1)).tolist() == [3, 2, 3]
     torch.testing.assert_close(answer.weights, sentences @ words)

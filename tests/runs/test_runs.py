@@ -56,7 +56,7 @@ def test_regard_load_gives_text_scores_and_attention(run):
         assert translation.source == source
         assert translation.score <= 0
         (path, attended), *_ = translation.attended.items()
-        assert path in system.model.cross
+        assert path in system.model.attention_paths["cross"]
         weights = attended.weights
         assert weights.shape[-2:] == (len(translation.target_pieces), len(translation.source_pieces))
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))

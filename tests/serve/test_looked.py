@@ -37,7 +37,7 @@ def by_hand(run, text, hidden):
         state, last, found = model.start(memory), BOS, []
         while len(found) < limit - 1:  # the end counts
             out, state = model.step(torch.tensor([last]), state, memory)
-            last = _best(model.read(out)[0])
+            last = _best(model.logits(out)[0])
             if last == EOS:
                 break
             found.append(last)

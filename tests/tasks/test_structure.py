@@ -7,7 +7,7 @@ from regard import record
 from regard.core.tokens import EOS, PAD
 from regard.data.batches import Batch
 from regard.losses import global_fertility, trace
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 from regard.models.two_way import TwoWay, ahead_of
 from regard.tasks.structure import between_words
 from regard.tasks.translation import Translation, real
@@ -27,7 +27,7 @@ def batch():
 def make(name, sizes=SIZES, **settings):
     torch.manual_seed(1)
     more = HEADS if name == "transformer" else {}
-    return MODELS[name].make(**{**sizes, **more, "dropout": 0.0}, **settings).double()
+    return TRANSLATORS[name].make(**{**sizes, **more, "dropout": 0.0}, **settings).double()
 
 
 def test_a_batch_the_other_way_round():
@@ -47,9 +47,9 @@ def test_global_fertility_is_added(name):
     model, pairs = make(name, bias=("global-fertility:0.5",)), batch()
     task = Translation(None, [], smoothing=0.0)
     loss, tokens = task.loss(model, pairs)
-    with record(model, model.cross[-1], grad=True) as seen:
+    with record(model, model.attention_paths["cross"][-1], grad=True) as seen:
         hidden, wanted = real(model, pairs)
-    parts = seen[model.cross[-1]]
+    parts = seen[model.attention_paths["cross"][-1]]
     weights = torch.cat([one.weights for one in parts], -2)
     weights = weights if weights.dim() == 3 else weights.mean(1)
     rows = [weights[0, :4], weights[1, :2]]  # words, not the end
@@ -75,12 +75,12 @@ def test_two_directions_get_a_bonus_for_agreeing(name):
     loss, tokens = task.loss(model, pairs)
     assert tokens == (5 + 3) + (4 + 3)
     with (
-        record(model.ahead, model.ahead.cross[-1]) as ours,
-        record(model.back, model.back.cross[-1]) as theirs,
+        record(model.ahead, model.ahead.attention_paths["cross"][-1]) as ours,
+        record(model.back, model.back.attention_paths["cross"][-1]) as theirs,
     ):
         plain = [task.loss(model.ahead, pairs)[0], task.loss(model.back, pairs.reversed())[0]]
     a, b = (
-        torch.cat([one.weights for one in seen[way.cross[-1]]], -2)
+        torch.cat([one.weights for one in seen[way.attention_paths["cross"][-1]]], -2)
         for seen, way in ((ours, model.ahead), (theirs, model.back))
     )
     a, b = (x if x.dim() == 3 else x.mean(1) for x in (a, b))
@@ -101,11 +101,11 @@ def agreement(model, pairs):
     back = pairs.reversed()
     found = []
     for way, some in ((model.ahead, pairs), (model.back, back)):
-        with torch.no_grad(), record(way, way.cross[-1]) as seen:
+        with torch.no_grad(), record(way, way.attention_paths["cross"][-1]) as seen:
             way(some.source, some.source_lengths, some.target_in)
-        from regard.attention import in_turn
+        from regard.attention import concat_steps
 
-        found.append(between_words(in_turn(seen[way.cross[-1]]), some))
+        found.append(between_words(concat_steps(seen[way.attention_paths["cross"][-1]]), some))
     return float(trace(*found).sum())
 
 

@@ -1,4 +1,4 @@
-"""A task that is learned in a second: which of two halves of a vector is larger."""
+"""A problem that is learned in a second: which of two halves of a vector is larger."""
 
 import math
 
@@ -10,7 +10,7 @@ from regard.training import Team
 
 
 class Parity:
-    """Batches in an order known from the epoch; a process of a team has every so manieth row of each."""
+    """Batches in an order known from the epoch; rank r of s takes rows r, r + s, … of each."""
 
     def __init__(self, spoiled: int = -1, count: int = 7, team: Team | None = None):
         self.spoiled, self.count, self.team = spoiled, count, team or Team()

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from regard.core.weights import load_tensors, tensors_of
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 from regard.training import (
     Checkpoints,
     Diverged,
@@ -165,14 +165,14 @@ def agree(team: Team):
             raise AssertionError("the others only wait")
         return {"ü": [1, None, 0.1]}
 
-    return team.sum(team.rank, 1.5), team.tell(team.rank + 7), team.led(work)
+    return team.sum(team.rank, 1.5), team.broadcast(team.rank + 7), team.on_rank_zero(work)
 
 
 def fail(team: Team):
     def work():
         raise FileNotFoundError("no such corpus")
 
-    team.led(work)
+    team.on_rank_zero(work)
 
 
 def test_they_agree_on_sums_and_on_what_the_first_says():
@@ -189,14 +189,14 @@ def test_when_the_first_fails_the_others_end():
 def listening(team: Team):
     """What the work of the first gave, and whether there were signs of it before."""
     processes.TIMEOUT = timedelta(seconds=1)  # a sign is given ten times in this time
-    heard, tell = [], Team.tell
+    heard, tell = [], Team.broadcast
 
     def noted(self, value):
         heard.append(tell(self, value))
         return heard[-1]
 
-    Team.tell = noted  # in this process, which ends here
-    return team.led(lambda: time.sleep(1) or "done"), processes.WORKING in heard
+    Team.broadcast = noted  # in this process, which ends here
+    return team.on_rank_zero(lambda: time.sleep(1) or "done"), processes.WORKING in heard
 
 
 def test_the_others_hear_that_the_first_is_at_work():
@@ -205,9 +205,9 @@ def test_the_others_hear_that_the_first_is_at_work():
 
 def stuck(team: Team):
     """The first stands still; the other one sets it going again when it has waited long enough."""
-    first = team.tell(os.getpid())
+    first = team.broadcast(os.getpid())
     try:
-        team.led(lambda: os.kill(os.getpid(), signal.SIGSTOP))
+        team.on_rank_zero(lambda: os.kill(os.getpid(), signal.SIGSTOP))
     except RuntimeError:
         os.kill(first, signal.SIGCONT)
         raise
@@ -220,7 +220,7 @@ def test_and_do_not_wait_for_ever_for_one_that_gives_no_sign():
 
 
 def small(name: str, **more):
-    entry = MODELS[name]
+    entry = TRANSLATORS[name]
     torch.manual_seed(5)
     return entry.kind(entry.config(source_vocabulary=13, target_vocabulary=13, width=8, dropout=0.0, **more))
 

@@ -1,7 +1,7 @@
-"""The aligner: a model of which word stands for which, in both directions, with no other purpose.
+"""The aligner: a statistical model of which source word each target word translates, in both directions.
 
-Its weights are the marginals of two hidden Markov models, one that looks from the target at the source, one
-the other way round. `train` (expectation.py) learns it from bitext; a folder keeps it (keeping.py).
+Its weights are the marginals of two hidden Markov models, one from target to source, one from source to
+target. `train` (expectation.py) learns it from bitext.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from regard.alignment.bitext import Floats, Group, Ints, Vocabulary, groups
 from regard.alignment.direction import Direction
 from regard.alignment.hidden_markov import hidden_markov
-from regard.alignment.looked import Looked
+from regard.alignment.pair_weights import PairWeights
 from regard.alignment.pieces import beginning, cut
 from regard.core.errors import SettingsError
 
@@ -21,7 +21,7 @@ NEVER = 1e-9  # t(f | e) of known words that were never seen together
 
 
 @dataclass(frozen=True)
-class Settings:
+class AlignerSettings:
     """How an aligner is trained."""
 
     rounds: int = 6  # of expectation–maximisation, with jumps
@@ -44,16 +44,16 @@ class Settings:
 class Aligner:
     """A trained aligner."""
 
-    settings: Settings
+    settings: AlignerSettings
     source: Vocabulary
     target: Vocabulary
     codes: Ints  # (pairs,), sorted: number of the source piece × target pieces + number of the target piece
     forward: Direction  # t(target | source)
     reverse: Direction  # t(source | target)
 
-    def look(self, pairs: Sequence[tuple[str, str]]) -> list[Looked]:
-        """Where the words of each pair look, in both directions."""
-        found = [Looked.nothing(len(one.split()), len(other.split())) for one, other in pairs]
+    def weights(self, pairs: Sequence[tuple[str, str]]) -> list[PairWeights]:
+        """The weights between the words of each pair, in both directions."""
+        found = [PairWeights.zeros(len(one.split()), len(other.split())) for one, other in pairs]
         ours, theirs = ([cut(pair[side]) for pair in pairs] for side in (0, 1))
         for k, forward, reverse in self._marginals([o.pieces for o in ours], [t.pieces for t in theirs]):
             m, n = found[k].forward.shape
@@ -65,7 +65,7 @@ class Aligner:
                 rows, columns = np.flatnonzero(down.speaks), np.flatnonzero(across.speaks)
                 where = np.array(down.words)[rows][:, None], np.array(across.words)[columns][None]
                 np.maximum.at(words, where, links[np.ix_(rows, columns)])
-            found[k] = Looked(*merged)
+            found[k] = PairWeights(*merged)
         return found
 
     def _marginals(

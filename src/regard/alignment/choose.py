@@ -18,10 +18,9 @@ from typing import Any
 
 from regard.alignment.bitext import Floats
 from regard.alignment.extraction import METHODS, argmax
-from regard.alignment.forced import Head
 from regard.alignment.links import Link, Links
-from regard.alignment.looked import Looked
-from regard.alignment.scorer import score
+from regard.alignment.pair_weights import PairWeights
+from regard.alignment.error_rate import score
 from regard.alignment.shift import NO_SHIFT, SHIFTS, Shift
 from regard.alignment.symmetrise import SYMMETRISATIONS
 from regard.core.errors import SettingsError
@@ -33,6 +32,17 @@ THRESHOLDS = {
     "mutual": (0.0,),
     "matching": (0.0, 0.1, 0.2),
 }
+
+
+@dataclass(frozen=True)
+class Head:
+    """A layer of source–target attention and one of its heads, both from 0; without a head, their mean."""
+
+    layer: int
+    head: int | None = None
+
+    def __str__(self) -> str:
+        return f"layer {self.layer + 1}" + ("" if self.head is None else f", head {self.head + 1}")
 
 
 @dataclass(frozen=True)
@@ -65,16 +75,16 @@ class Rule:
         if not 0 <= self.threshold < 1:
             raise SettingsError(f"threshold must be from 0 to less than 1; got {self.threshold}.")
 
-    def each(self, looked: Sequence[Looked]) -> list[Links]:
+    def each(self, looked: Sequence[PairWeights]) -> list[Links]:
         """The links of each pair."""
         return [self.links(one) for one in looked]
 
-    def links(self, looked: Looked) -> Links:
+    def links(self, looked: PairWeights) -> Links:
         """The links of one pair."""
         forward, reverse = self.both(looked)
         return Links.of(forward if reverse is None else SYMMETRISATIONS[self.symmetrise](forward, reverse))
 
-    def both(self, looked: Looked) -> tuple[set[Link], set[Link] | None]:
+    def both(self, looked: PairWeights) -> tuple[set[Link], set[Link] | None]:
         """The links of each direction, all of them (source, target)."""
         find = METHODS[self.method]
         forward = find(looked.forward, self.threshold)
@@ -114,7 +124,7 @@ def choose_views(forward: Weights, reverse: Weights, third: Sequence[Links]) -> 
 
 
 def choose_rule(
-    looked: Sequence[Looked],
+    looked: Sequence[PairWeights],
     *,
     gold: Sequence[Links] | None = None,
     third: Sequence[Links] | None = None,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from regard.alignment.aligner import Aligner, Settings
+from regard.alignment.aligner import Aligner, AlignerSettings
 from regard.alignment.bitext import Bitext, Floats, Ints, Vocabulary
 from regard.alignment.direction import Direction, Forms
 from regard.alignment.hidden_markov import hidden_markov, independent
@@ -28,10 +28,10 @@ Say = Callable[[str], None]
 
 
 def train(
-    pairs: Iterable[tuple[str, str]], settings: Settings | None = None, *, say: Say = lambda _: None
+    pairs: Iterable[tuple[str, str]], settings: AlignerSettings | None = None, *, say: Say = lambda _: None
 ) -> Aligner:
     """Learn an aligner from sentence pairs; `say` hears of each round."""
-    settings = settings or Settings()
+    settings = settings or AlignerSettings()
     bitext = Bitext(pairs)
     if not bitext.groups:
         raise DataError("an aligner cannot be trained on no pair of sentences with words on both sides.")
@@ -53,7 +53,7 @@ def _round(
     bitext: Bitext,
     directions: tuple[Direction, Direction],
     forms: tuple[Forms, Forms],
-    settings: Settings,
+    settings: AlignerSettings,
     jumping: bool,
 ) -> tuple[float, float]:
     """One round over all pairs; the log-likelihood of each direction before it."""

@@ -16,7 +16,7 @@ from regard.audits.plan import FULL_INPUTS, QUICK, QUICK_INPUTS, Plan, plan
 from regard.audits.report import Example, Report
 from regard.audits.table import AUDITS, in_order
 from regard.audits.verdict import judge
-from regard.models.classifiers import Classifier as Model
+from regard.models.classifiers import ClassifierModel as Model
 from regard.runs.classifier import Classifier
 
 Listen = Callable[[str, Finding], None]

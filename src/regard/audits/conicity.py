@@ -15,7 +15,7 @@ from regard.audits.case import Batch, Case
 from regard.audits.finding import Finding, NotApplicable
 from regard.audits.measures import bootstrap
 from regard.audits.table import register
-from regard.models.classifiers.remedies.diversity import conicity as cone
+from regard.models.classifiers.regularizers.diversity import conicity as cone
 
 
 @register("out of context", better="lower")

@@ -11,17 +11,17 @@ from torch import Tensor
 
 from regard.audits.measures import tvd
 from regard.audits.ours import quiet
-from regard.looking import record
-from regard.models.classifiers import Classifier as Model
+from regard.recording import record
+from regard.models.classifiers import ClassifierModel as Model
 
 FLOOR = 1e-6  # weights of the base below it count as this in KL, which is infinite at 0
 
 
 def looking_elsewhere(model: Model, base: Model, tokens: Tensor, lengths: Tensor, strength: float) -> Tensor:
     """TVD(ŷ_a, ŷ_b) − λ KL(α_a ‖ α_b) of each text: (b,)."""
-    with record(model, model.looks, grad=True) as seen:
+    with record(model, model.attention_paths["reader"], grad=True) as seen:
         said = model(tokens, lengths).softmax(-1)
-    with quiet(base), torch.no_grad(), record(base, base.looks) as there:
+    with quiet(base), torch.no_grad(), record(base, base.attention_paths["reader"]) as there:
         right = base(tokens, lengths).softmax(-1)
     far = kl(model.over_words(seen).mean(-2), base.over_words(there).mean(-2))
     return tvd(said, right) - strength * far

@@ -14,11 +14,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.alignment.links import Links
-from regard.attention import in_turn
+from regard.attention import concat_steps
 from regard.audits.case import Again, Case, Texts
+from regard.core.attention_paths import attention_paths
 from regard.core.errors import RunError
 from regard.core.tokens import BOS, EOS, PAD
-from regard.looking import intervene, record
+from regard.recording import intervene, record
 from regard.runs.translator import Translator
 
 STEPS = 300  # that are audited: each has a probability for every word of the vocabulary
@@ -34,7 +35,7 @@ def of_pairs(
     **more: Any,
 ) -> Case:
     """The case of a translator and pairs (source, target); a target that is None is the translator's own."""
-    if not getattr(system.model, "cross", []):
+    if not attention_paths(system.model).get("cross"):
         raise RunError("this model has no attention to its source: there is nothing to audit.")
     pairs = _written(system, pairs)
     sources = system.source_tokenizer.encode_many([source for source, _ in pairs])
@@ -64,7 +65,7 @@ class Asked:
 
     def __init__(self, model: nn.Module, targets: Sequence[list[int]], steps: Sequence[tuple[int, int]]):
         self.model, self.targets, self.steps = model, targets, steps
-        self.paths: list[str] = model.cross  # type: ignore[assignment]
+        self.paths = attention_paths(model)["cross"]
 
     def ask(self, texts: Texts, rows: Tensor) -> Tensor:
         """Probabilities (r, vocabulary) of the next token."""
@@ -77,7 +78,7 @@ class Asked:
         batch = Together(self, texts, rows)
         with torch.no_grad(), record(self.model, self.paths) as seen:
             batch.said()
-        own = {path: _with_heads(in_turn(seen[path]).weights) for path in self.paths}  # (u, h, m, n')
+        own = {path: _with_heads(concat_steps(seen[path]).weights) for path in self.paths}  # (u, h, m, n')
         shown = torch.cat([one[batch.which, :, batch.at] for one in own.values()], -2)  # (b, k, n')
 
         def again(weights: Tensor) -> Tensor:
@@ -108,7 +109,7 @@ class Together:
         """Probabilities (b, vocabulary)."""
         model: Any = self.asked.model
         hidden = model(*(part.to(self.device) for part in (self.source, self.lengths, self.written)))
-        found: Tensor = model.read(hidden[self.which, self.at]).double().softmax(-1)
+        found: Tensor = model.logits(hidden[self.which, self.at]).double().softmax(-1)
         return found
 
     def said_with(self, own: dict[str, Tensor], weights: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ from torch import Tensor
 from regard.audits.case import Again, Case, Texts
 from regard.explanations.gradient import slopes
 from regard.explanations.subject import subject
-from regard.looking import record
-from regard.models.classifiers import Classifier as Model
+from regard.recording import record
+from regard.models.classifiers import ClassifierModel as Model
 from regard.runs.classifier import together
 
 
@@ -34,8 +34,8 @@ def of_model(
     def look(texts: Texts, rows: Tensor) -> tuple[Tensor, Again]:
         tensors = given(texts, rows)
         with quiet(model), torch.no_grad():
-            knows, answer = model.given(*tensors), model.prepared(*tensors)
-            with record(model, model.looks) as seen:
+            knows, answer = model.condition(*tensors), model.prepared(*tensors)
+            with record(model, model.attention_paths["reader"]) as seen:
                 answer()
 
         def again(weights: Tensor) -> Tensor:
@@ -58,7 +58,7 @@ def of_model(
     def states(texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor]:
         tensors = given(texts, rows)
         with quiet(model), torch.no_grad():
-            vectors, knows = model.embed(tensors[0]), model.given(*tensors)
+            vectors, knows = model.embed(tensors[0]), model.condition(*tensors)
             extra = () if knows is None or seconds is not None else (knows,)
             return model.states(vectors, tensors[1], *extra).cpu(), vectors.cpu()  # type: ignore[operator]
 

@@ -15,7 +15,7 @@ from regard.audits.ours import of_model
 from regard.audits.training import Some, Trainable, learn
 from regard.core.tokens import UNK
 from regard.models.classifiers import CLASSIFIERS
-from regard.models.classifiers import Classifier as Model
+from regard.models.classifiers import ClassifierModel as Model
 from regard.runs.classifier_settings import ClassifierTraining
 
 

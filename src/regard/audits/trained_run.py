@@ -7,7 +7,7 @@ import torch
 from regard.audits.training import Trainable
 from regard.data.labelled import labelled
 from regard.data.text import DataError
-from regard.models.classifiers import Classifier as Model
+from regard.models.classifiers import ClassifierModel as Model
 from regard.runs.classifier import Classifier
 from regard.runs.folder import read_config
 from regard.runs.resolve_classifier import begin_with_vectors, resolved_classifier

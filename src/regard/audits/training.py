@@ -25,8 +25,8 @@ from regard.audits.finding import NotApplicable
 from regard.audits.looking_elsewhere import looking_elsewhere
 from regard.audits.ours import quiet
 from regard.core.tokens import UNK
-from regard.looking import record
-from regard.models.classifiers import Classifier as Model
+from regard.recording import record
+from regard.models.classifiers import ClassifierModel as Model
 from regard.runs.classifier import together
 from regard.runs.classifier_settings import ClassifierTraining
 from regard.runs.translator import batches_by_length
@@ -81,7 +81,7 @@ class Trainable:
                 if not uniform:
                     return model.loss(some.wanted, some.tokens, some.lengths)
                 weights = even(some.lengths, queries, some.tokens.shape[1])
-                with model.looking_with(weights, model.given(some.tokens, some.lengths)):
+                with model.looking_with(weights, model.condition(some.tokens, some.lengths)):
                     return model.loss(some.wanted, some.tokens, some.lengths)
 
             learn(model, self.batches(texts, seed), loss, self.training, steps, seed)
@@ -97,12 +97,12 @@ class Trainable:
         if self.model.config.pairs:
             raise NotApplicable("models for pairs of texts are not trained again here")
         had = getattr(self.model, "strengths", {})
-        hers = dict(self.model.named_buffers()).get("remedies.deceive.forbidden", torch.zeros(0)).tolist()
+        hers = dict(self.model.named_buffers()).get("regularizers.deceive.forbidden", torch.zeros(0)).tolist()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model: Model = type(self.model)(self.model.config)
             try:
-                model.mend({**had, **(remedies or {})}, [*hers, *forbidden])
+                model.add_regularizers({**had, **(remedies or {})}, [*hers, *forbidden])
             except ValueError as error:
                 raise NotApplicable(str(error).rstrip(".")) from None
         if self.begin is not None:
@@ -126,7 +126,11 @@ class Trainable:
     def queries(self) -> int:
         """How many queries look over the words."""
         assert self.model is not None
-        with quiet(self.model), torch.no_grad(), record(self.model, self.model.looks) as seen:
+        with (
+            quiet(self.model),
+            torch.no_grad(),
+            record(self.model, self.model.attention_paths["reader"]) as seen,
+        ):
             self.model(*together(self.texts[:1], self.model))
         return self.model.over_words(seen).shape[1]
 

@@ -83,7 +83,7 @@ def _softmax(sizes: list[int] | None) -> Iterator[Case]:
     for n in sizes or SIZES[:2]:
         for batch in (1, 8):
             for mode in MODES:
-                claim = Claim("softmax road, batch 1 and 8, n = 512 and 2,048", SDPA, 1.1)
+                claim = Claim("softmax backend, batch 1 and 8, n = 512 and 2,048", SDPA, 1.1)
                 run = partial(_attention, "softmax", n, "normal", batch, mode)
                 what = f"scaled dot + softmax, batch {batch}"
                 yield Case("softmax", claim, what, run, mode, batch * HEADS * n, n, "normal")

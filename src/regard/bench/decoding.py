@@ -17,7 +17,7 @@ from regard.bench.case import Case, Claim, Measured
 from regard.bench.timing import Effort, medians
 from regard.core.tokens import BOS, EOS, PAD
 from regard.decoding import Limits, beam
-from regard.models import MODELS
+from regard.models import TRANSLATORS
 
 WORDS, WIDTH, BATCH, LENGTH, BEAM, TOKENS = 8000, 256, 32, 20, 5, 40
 
@@ -39,7 +39,9 @@ def _beams() -> Iterator[Case]:
 
 def _measure(effort: Effort) -> Measured:
     torch.manual_seed(0)
-    ours = MODELS["transformer"].make(source_vocabulary=WORDS, target_vocabulary=WORDS, norm="post").eval()
+    ours = (
+        TRANSLATORS["transformer"].make(source_vocabulary=WORDS, target_vocabulary=WORDS, norm="post").eval()
+    )
     theirs = marian(ours)
     source = torch.randint(4, WORDS, (BATCH, LENGTH))
     lengths = torch.randint(LENGTH // 2, LENGTH + 1, (BATCH,))
@@ -59,8 +61,8 @@ class Endless:
         self.encode, self.start, self.step = model.encode, model.start, model.step
         self.model, self.steps = model, 0
 
-    def read(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.model.read(hidden)
+    def logits(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.model.logits(hidden)
         self.steps += 1
         logits[:, EOS] = -torch.inf
         if self.steps > TOKENS:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Positions, lengths and history of a block of queries against all keys; roads cut it with them."""
+    """Positions, lengths and history of a block of queries against all keys; backends cut it with them."""
 
     queries: Tensor  # (..., m) positions of these queries
     keys: Tensor  # (..., n) positions of the keys

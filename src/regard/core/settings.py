@@ -10,7 +10,7 @@ import math
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -18,6 +18,25 @@ from typing import Any, Literal, TypeVar
 from regard.core.errors import SettingsError
 
 D = TypeVar("D")
+
+
+def setting(
+    default: Any = dataclasses.MISSING,
+    says: str = "",
+    *,
+    factory: Any = dataclasses.MISSING,
+    option: str | None = None,
+    metavar: str | None = None,
+    read: Callable[[Path], Any] | None = None,
+) -> Any:
+    """A field of a dataclass of settings: its default, what it means, and its option on the command line.
+
+    An option whose value is `read` from a file takes the path of the file.
+    """
+    facts = {"says": says, "option": option, "metavar": metavar, "read": read}
+    if factory is not dataclasses.MISSING:
+        return dataclasses.field(default_factory=factory, metadata=facts)
+    return dataclasses.field(default=default, metadata=facts)
 
 
 def fields_of(kind: type) -> dict[str, Any]:

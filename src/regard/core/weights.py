@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from regard.core.errors import WeightsError
 
+RENAMED = {"remedies.": "regularizers."}  # prefixes of names in files of version 0.1, and what they are now
+
 
 def tensors_of(module: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers by name; one that goes by two names (tied weights) is there once."""
@@ -30,11 +32,18 @@ def save_tensors(tensors: dict[str, Tensor], path: str | Path) -> None:
 
 
 def load_tensors(path: str | Path) -> dict[str, Tensor]:
-    """Read tensors by name from a file."""
+    """Read tensors by name from a file; names of older files as they are now."""
     try:
-        return load_file(str(path))
+        return {_current(name): tensor for name, tensor in load_file(str(path)).items()}
     except (SafetensorError, OSError) as error:
         raise WeightsError(f"{path} cannot be read as safetensors: {error}.") from None
+
+
+def _current(name: str) -> str:
+    for old, new in RENAMED.items():
+        if name.startswith(old):
+            return new + name.removeprefix(old)
+    return name
 
 
 def put_tensors(module: nn.Module, tensors: dict[str, Tensor], source: str | Path) -> None:

@@ -1,8 +1,8 @@
-"""Data: tokenizers, parallel and labelled text, encoded corpora, batches, and corpora that are generated."""
+"""Data: tokenizers, text files, named fields on disk, batches, and generated corpora."""
 
 from regard.data.batches import Batch as Batch
 from regard.data.batches import Batches as Batches
-from regard.data.classes import Classes as Classes
+from regard.data.class_names import Classes as Classes
 from regard.data.corpora import CORPORA as CORPORA
 from regard.data.corpora.labelled_corpora import LABELLED as LABELLED
 from regard.data.encoded import Encoded as Encoded
@@ -12,3 +12,7 @@ from regard.data.text import DataError as DataError
 from regard.data.text import lines as lines
 from regard.data.text import pairs as pairs
 from regard.data.tokenizer import Tokenizer as Tokenizer
+from regard.data.fields import Field as Field
+from regard.data.segments import Segments as Segments
+from regard.data.segments import segments as segments
+from regard.data.streams import Streams as Streams

@@ -1,4 +1,4 @@
-"""Beam search: the k likeliest beginnings, all continued at every step.
+"""Beam search: the k topk_logsumexp beginnings, all continued at every step.
 
     score(y) = log p(y) / ((5 + |y|)/6)^α + β Σⱼ log min(Σᵢ pᵢⱼ, 1)
 
@@ -15,10 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.core.attention_paths import attention_paths
 from regard.core.tokens import BOS, EOS
 from regard.decoding.hypothesis import USUAL, Decodable, Hypothesis, Limits, deciding
 from regard.decoding.sampling import FIRST
-from regard.kernels.likeliest_operator import likeliest
+from regard.kernels.decoding.topk_logsumexp import topk_logsumexp
 
 
 def penalty(length: Any, alpha: float) -> Any:
@@ -92,8 +93,8 @@ class _Search:
             hidden, self.state = self.model.step(self.tokens, self.state, self.memory)
         else:
             hidden, self.state = self.coverage.watch(self.tokens, self.state, self.memory)
-        logits = self.model.read(hidden)  # (count · k, v)
-        values, tokens, whole = likeliest(logits, k, FIRST)  # no row can give more to the k best
+        logits = self.model.logits(hidden)  # (count · k, v)
+        values, tokens, whole = topk_logsumexp(logits, k, FIRST)  # no row can give more to the k best
         some = values.shape[-1]
         at_limit = (self.limit == length).repeat_interleave(k).unsqueeze(-1)
         if bool(at_limit.any()):  # there it has to end
@@ -152,7 +153,7 @@ class Coverage:
     """How much weight each source word has had so far, by the last cross-attention, heads averaged."""
 
     def __init__(self, model: Any, beta: float, n: int, lengths: Tensor, rows: Tensor):
-        paths = getattr(model, "cross", None)
+        paths = attention_paths(model).get("cross")
         if not paths:
             raise ValueError("coverage needs a model that attends to its source; this one does not.")
         self.model, self.beta, self.path = model, beta, paths[-1]
@@ -161,7 +162,7 @@ class Coverage:
 
     def watch(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Any, Any]:
         """A step of the model, its weights counted."""
-        from regard.looking import record
+        from regard.recording import record
 
         with record(self.model, self.path) as seen:
             hidden, state = self.model.step(tokens, state, memory)

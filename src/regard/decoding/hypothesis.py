@@ -24,7 +24,7 @@ class Decodable(Protocol):
         """Hidden (r, width) after tokens (r,), and the state after them; the memory has r rows, or r/k."""
         ...
 
-    def read(self, hidden: Any) -> Tensor:
+    def logits(self, hidden: Any) -> Tensor:
         """Logits (..., vocabulary) of hidden (..., width); there may be more words in some steps."""
         ...
 

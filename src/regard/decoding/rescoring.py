@@ -19,7 +19,7 @@ def rescore(model: Decodable, source: Tensor, lengths: Tensor, targets: list[lis
         total = torch.zeros(len(targets), dtype=torch.float64, device=source.device)
         for i in range(longest):
             hidden, state = model.step(tokens, state, memory)
-            log_p = never_padding(model.read(hidden)).log_softmax(-1)
+            log_p = never_padding(model.logits(hidden)).log_softmax(-1)
             tokens = wanted[:, i]
             total += torch.where(
                 tokens == PAD, 0, log_p.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double()

@@ -72,7 +72,7 @@ def _written(
         written: list[Tensor] = []
         while bool(running.any()):
             hidden, state = model.step(tokens, state, memory)
-            logits = never_padding(model.read(hidden))
+            logits = never_padding(model.logits(hidden))
             tokens = choose(logits)
             tokens = torch.where(limit == len(written) + 1, EOS, tokens)  # here it has to end
             chosen = logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(-1)

@@ -13,7 +13,8 @@ from torch import Tensor
 from regard.explanations.looked import attentive, stack
 from regard.explanations.subject import Second, subject
 from regard.explanations.table import register
-from regard.looking import record
+from regard.recording import record
+from regard.models.classifiers import ClassifierModel
 
 
 @register(needs="weights")
@@ -27,7 +28,7 @@ def attention(
     second: Second | None = None,
 ) -> Tensor:
     """Weights over tokens (b, n), of a model with inputs or of bare weights."""
-    if layer is None and position is None and hasattr(model, "over_words"):
+    if layer is None and position is None and isinstance(model, ClassifierModel):
         asked, found = subject(model, inputs, lengths, second), attentive(model, "attention")
         with asked.quiet(), torch.no_grad(), record(model, found) as seen:
             asked.outputs()

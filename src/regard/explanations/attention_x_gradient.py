@@ -13,10 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.core.attention_paths import attention_paths
 from regard.explanations.looked import attentive
 from regard.explanations.subject import Second, Target, subject
 from regard.explanations.table import register
-from regard.looking import intervene
+from regard.recording import intervene
 
 
 @register(needs="gradients", signed=True)
@@ -30,7 +31,7 @@ def attention_x_gradient(
 ) -> Tensor:
     """Weight times gradient at each token (b, n), for the target class; default: the one the model says."""
     paths = attentive(model, "attention_x_gradient")
-    path = model.looks[0] if hasattr(model, "looks") else paths[-1]
+    path = attention_paths(model).get("reader", paths[-1:])[0]
     asked = subject(model, inputs, lengths, second)
     classes, seen = asked.target(target), []
 

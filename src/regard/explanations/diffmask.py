@@ -30,6 +30,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.core.attention_paths import attention_paths
 from regard.explanations.subject import Second, Subject, subject
 
 LOW, HIGH, BETA = -0.1, 1.1, 2 / 3
@@ -114,8 +115,8 @@ def learn_gates(
 
 def states(asked: Subject, layer: int) -> Tensor:
     """The states (b, n, width) after a layer, 0 being the words' vectors, of the model as it is."""
-    named = getattr(asked.model, "layers", ())  # paths of self-attentions, each a part of its layer
-    layers = [path.rsplit(".", 1)[0] for path in named if isinstance(path, str)]
+    named = attention_paths(asked.model).get("self", [])  # each is a child of its layer
+    layers = [path.rsplit(".", 1)[0] for path in named]
     if not 0 <= layer <= len(layers):
         raise ValueError(
             f"layer must be from 0, the words, to {len(layers)}, the layers of this model; got {layer}."

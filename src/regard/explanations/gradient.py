@@ -18,7 +18,7 @@ from torch import Tensor
 from regard.explanations.looked import attentive
 from regard.explanations.subject import Second, Subject, Target, subject
 from regard.explanations.table import register
-from regard.looking import intervene
+from regard.recording import intervene
 
 
 @register(needs="gradients")

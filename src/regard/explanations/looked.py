@@ -15,20 +15,20 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attended
+from regard.core.attention_paths import attention_paths
 from regard.core.errors import ShapeError
+from regard.core.recorders import Attentive
 from regard.core.shapes import check_float
-from regard.core.watching import Attentive
 from regard.explanations.stack import Layer, Stack
 from regard.explanations.subject import Second, Subject, checked_lengths, real, subject
-from regard.looking import record
+from regard.recording import record
 
 
 def paths(model: nn.Module) -> list[str]:
-    """The attentions that explanations are made of: those over places, then those the model names `looks`."""
-    if hasattr(model, "looks"):
-        named, looks = getattr(model, "layers", ()), getattr(model, "looks", ())
-        layers = [path for path in named if isinstance(path, str)]  # a ModuleList is no list of names
-        return [*layers, *(path for path in looks if path not in layers)]
+    """The attentions that explanations are made of: self-attentions, then those that read the tokens."""
+    if reader := attention_paths(model).get("reader"):
+        layers = attention_paths(model).get("self", [])
+        return [*layers, *(path for path in reader if path not in layers)]
     return [path for path, part in model.named_modules() if isinstance(part, Attentive)]
 
 
@@ -56,20 +56,23 @@ def stack(
     with asked.quiet(), torch.no_grad(), record(model, found) as seen:
         asked.outputs()
         called = [path for path, _ in seen.calls]
-        order = [path for path in (found if hasattr(model, "looks") else dict.fromkeys(called)) if seen[path]]
+        order = [
+            path
+            for path in (found if attention_paths(model).get("reader") else dict.fromkeys(called))
+            if seen[path]
+        ]
         if not order:
             raise ValueError(f"{what} needs attention, and none of {', '.join(found)} was called.")
         return _stacked(asked, order, {path: seen[path][-1] for path in order}, values)
 
 
 def _stacked(asked: Subject, order: list[str], seen: dict[str, Attended], values: bool) -> Stack:
-    n, named = asked.inputs.shape[1], hasattr(asked.model, "looks")
+    n, named = asked.inputs.shape[1], attention_paths(asked.model)
+    reader = named.get("reader")
     layers, causal = [], True
     for path in order:
         weights, call = _with_heads(seen[path].weights), seen[path].call
-        residual = (
-            path in getattr(asked.model, "layers", ()) if named else weights.shape[-2] == weights.shape[-1]
-        )
+        residual = path in named.get("self", []) if reader else weights.shape[-2] == weights.shape[-1]
         transformed = _transformed(asked.model.get_submodule(path), seen[path]) if values else None
         layers.append(Layer(weights, residual, transformed))
         visible = call.visible(0, call.m)
@@ -77,8 +80,8 @@ def _stacked(asked: Subject, order: list[str], seen: dict[str, Attended], values
             residual and visible is not None and _no_later(visible.expand(*visible.shape[:-2], call.m, -1))
         )
     ahead = max(layers[0].weights.shape[-1] - n, 0)
-    reader = order.index(asked.model.looks[0]) if named else -1
-    return Stack(_cleaned(layers, asked.lengths + ahead), asked.lengths + ahead, ahead, reader, causal)
+    top = order.index(reader[0]) if reader else -1
+    return Stack(_cleaned(layers, asked.lengths + ahead), asked.lengths + ahead, ahead, top, causal)
 
 
 def _transformed(module: Any, seen: Attended) -> Tensor:

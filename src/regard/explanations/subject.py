@@ -89,11 +89,11 @@ class Subject:
         second = () if self.second is None else tuple(part[rows] for part in self.second)
         if not inputs.is_floating_point():
             return self.model(inputs, lengths, *second)
-        given = None
-        if self.tokens and hasattr(self.model, "given"):
+        condition = None
+        if self.tokens and hasattr(self.model, "condition"):
             with torch.no_grad():
-                given = self.model.given(self.inputs[rows], lengths, *second)
-        return self.model.from_embedded(inputs, lengths, *(() if given is None else (given,)))
+                condition = self.model.condition(self.inputs[rows], lengths, *second)
+        return self.model.from_embedded(inputs, lengths, *(() if condition is None else (condition,)))
 
     def _checked(self, outputs: Any, rows: Tensor) -> Tensor:
         if not isinstance(outputs, Tensor):

@@ -15,15 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attended, resolve_map, resolve_score, run, zeroed
-from regard.core import watching
+from regard.backends.branching import branching
+from regard.backends.call import Call
+from regard.core import recorders
 from regard.core.place import Place
+from regard.core.recorders import Attentive, change_for, show
 from regard.core.shapes import check, check_rate
-from regard.core.watching import Attentive, change_for, show
 from regard.maps.table import facts_of
 from regard.masks import Mask, as_mask
 from regard.memories import Branches, KeyValue
-from regard.roads.branching import branching
-from regard.roads.call import Call
 
 SMALL = 0.5  # queries and keys of sparse maps begin so much smaller: a key without weight learns nothing
 
@@ -128,7 +128,7 @@ class MultiHead(Attentive):
         context = None
         if times == 1 and not dropout and change_for(self) is None:
             context = branching(q, *written, past.ancestors, self.score, self.map)
-        if context is not None and not watching.active:
+        if context is not None and not recorders.active:
             return self._joined(context)
         keys, values = (held.repeat_interleave(times, -3) for held in past.of(layer))
         if context is None:

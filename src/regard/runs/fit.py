@@ -1,31 +1,30 @@
-"""From settings to a trained run: tokenizers, encoded pairs, model, training, and a page about it."""
+"""From settings to a trained run: parts, encoded examples, model, training, scores, and a page about it."""
 
 import shutil
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
-from regard.core.errors import RunError
-from regard.core.files import write_text
-from regard.core.weights import load_tensors, put_tensors
-from regard.data import Batch, Batches, Encoded, Tokenizer
-from regard.runs.folder import CONFIG, LOG, MODEL, README, claim, read_settings, write_settings
-from regard.runs.resolve import build, copies, system_of
-from regard.runs.sentences import Sentences
-from regard.runs.settings import Settings
-from regard.runs.translator import Translator
-from regard.tasks import Quality, Translation, quality
-from regard.training import ALONE, Report, Team, train
-from regard.training.parts import Part
+from regard.core.errors import RunError, SettingsError
+from regard.core.files import beside, write_text
+from regard.core.weights import load_tensors, save_tensors
+from regard.data.batches import Batch, Batches
+from regard.data.encoded import BLOCK, Encoded, OldFormatError
+from regard.data.fields import Row
+from regard.data.splits import Part
+from regard.runs.folder import CACHE, CONFIG, MODEL, README, claimed, read_config, write_settings
+from regard.runs.readme import readme
+from regard.tasks import TASKS
+from regard.tasks.system import Scores, System
+from regard.tasks.task import Say, Task
+from regard.training import ALONE, StepReport, Team, train
+from regard.training.rank_batches import RankBatches
 
-Say = Callable[[str], None]
-SAMPLE = 1_000_000  # pairs a vocabulary is made from
-GENERATED = 20_000  # of a corpus that is generated: all of it is alike
+PARTS: tuple[Part, ...] = ("train", "valid")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,31 +32,34 @@ class Fitted:
     """A run that was trained to its end."""
 
     folder: Path
-    system: Translator
-    quality: Quality  # on validation pairs
+    system: Any
+    scores: Scores  # on validation examples
 
 
 def fit(
-    settings: Settings,
+    settings: Any,
     folder: Path,
     *,
     resume: bool = False,
     device: str = "cpu",
     board: bool = False,
-    listen: Callable[[Report], None] | None = None,
+    listen: Callable[[StepReport], None] | None = None,
     say: Say = lambda _: None,
     team: Team = ALONE,
     sharded: bool = False,
 ) -> Fitted:
     """Train a run into a folder; one that was interrupted goes on, if `resume` allows it.
 
-    Every process of a team calls it; the first makes what the others find.
+    Every rank of a team calls it; rank 0 makes the folder.
     """
-    team.led(lambda: begin(settings, folder, resume or team.again, say, team.size))
-    model, task = prepare(settings, folder, device, team, sharded)
+    task = TASKS[settings.task]
+    if (own := _fit_by_task(task, settings, folder, resume, say, team)) is not None:
+        return own
+    team.on_rank_zero(lambda: begin(task, settings, folder, resume or team.restarted, say, team.size))
+    model, problem = prepare(task, settings, folder, device, team, sharded)
     progress = train(
         model,
-        task,
+        problem,
         settings.training,
         folder,
         seed=settings.seed,
@@ -66,137 +68,166 @@ def fit(
         team=team,
         sharded=sharded,
     )
-    source, target = load_tokenizers(folder)
+    parts = task.load_parts(folder)
     if sharded:  # whole again
-        model = build(settings, len(source), len(target)).to(device)
-        put_tensors(model, load_tensors(folder / MODEL), folder / MODEL)
-    system = system_of(model, source, target, settings)
+        model = task.restore(settings, parts, load_tensors(folder / MODEL), folder / MODEL).to(device)
+    system = task.system(model, parts, settings, folder)
 
     def scored() -> dict[str, Any]:
-        sources, targets = _validation(settings)
-        say(f"translating {len(sources):,} validation sentences")
-        scores = quality(sources, [t.text for t in system.translate(sources)], targets)
-        write_text(folder / README, page(settings, system.model, scores, progress.step))
+        scores = _validation_scores(task, settings, parts, system, say)
+        write_text(folder / README, readme(system, scores, progress.step))
         return asdict(scores)
 
-    return Fitted(folder, system, Quality(**team.led(scored)))
+    return Fitted(folder, system, _scores(team.on_rank_zero(scored)))
 
 
-def begin(settings: Settings, folder: Path, resume: bool, say: Say, processes: int = 1) -> None:
-    """Make the folder, its tokenizers and its encoded pairs, where they are not there yet."""
-    claim(folder, settings, resume=resume)
-    sentences = Sentences(settings.data, settings.seed)
-    pairs = encode(settings, folder, sentences, tokenizers(settings, folder, sentences, say), say)["train"]
-    if len(pairs) < processes:
-        raise RunError(
-            f"there are more processes ({processes}) than training pairs ({len(pairs)}). Start fewer."
-        )
-
-
-def prepare(
-    settings: Settings, folder: Path, device: str, team: Team = ALONE, sharded: bool = False
-) -> tuple[nn.Module, Translation]:
-    """The model and its task, for a folder that was begun."""
-    if not (folder / CONFIG).exists():
-        raise RunError(
-            f"process {team.rank} does not see {folder / CONFIG}, which process 0 has written: "
-            "--out must be in a place that all machines share."
-        )
-    source, target = load_tokenizers(folder)
-    train, valid = (Encoded.open(folder / "cache" / part) for part in ("train", "valid"))
-    model = build(settings, len(source), len(target))
-    if not sharded:  # one that is shared out may not fit on a device before
-        model = model.to(device)
-    tokens = settings.training.tokens
-    batches = Part(train, tokens, settings.seed, team)
-    held_out: list[Batch] = list(Batches(valid, tokens, 0).epoch(0))
-    task = Translation(batches, held_out, settings.training.smoothing, device)
-    return model, task
-
-
-def tokenizers(
-    settings: Settings, folder: Path, sentences: Sentences, say: Say
-) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenizers of source and target, the same one if they are joint; made from the training pairs."""
-    data = settings.data
-    names = ["tokenizer.json"] if data.joint else ["source.json", "target.json"]
-    for side, name in enumerate(names):
-        if (folder / name).exists():
-            continue
-        say(f"making a vocabulary of {data.vocabulary:,} {data.tokens} tokens")
-        some = islice(sentences.train(), GENERATED if data.corpus else SAMPLE)
-        lines = (line for pair in some for line in (pair if data.joint else pair[side : side + 1]))
-        with warnings.catch_warnings(record=True) as remarks:  # that the text has not so many pieces
-            warnings.simplefilter("always")
-            Tokenizer.train(lines, data.tokens, data.vocabulary).save(folder / name)
-        for remark in remarks:
-            say(str(remark.message))
-    return load_tokenizers(folder)
-
-
-def load_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenizers of source and target in a folder."""
-    if (folder / "tokenizer.json").exists():
-        both = Tokenizer.load(folder / "tokenizer.json")
-        return both, both
-    return Tokenizer.load(folder / "source.json"), Tokenizer.load(folder / "target.json")
-
-
-def encode(
-    settings: Settings, folder: Path, sentences: Sentences, two: tuple[Tokenizer, Tokenizer], say: Say
-) -> dict[str, Encoded]:
-    """Training and validation pairs as ids on disk; made anew where they are missing, never changed."""
-    found = {}
-    for part, pairs in (("train", sentences.train), ("valid", sentences.valid)):
-        cache = folder / "cache" / part
-        if not cache.exists():
-            say(f"encoding the {'training' if part == 'train' else 'validation'} pairs")
-            Encoded.make(pairs(), *two, cache, longest=settings.data.longest, copying=copies(settings))
-        found[part] = Encoded.open(cache)
-        if not len(found[part]):
+def begin(task: Task, settings: Any, folder: Path, resume: bool, say: Say, processes: int = 1) -> None:
+    """Make the folder, its parts and its encoded examples, where they are not there yet."""
+    with claimed(folder, settings, resume=resume):
+        if not (folder / CACHE).exists():
+            task.parts(settings, say).save(folder)
+        count = encode(task, settings, folder, say)
+        if count < processes:
             raise RunError(
-                f"no {part} pair is left: all are empty or longer than {settings.data.longest} tokens."
+                f"there are more processes ({processes}) than training {task.examples} ({count}). Start fewer."
             )
-    known = read_settings(folder).data.fingerprint
-    fingerprint = found["train"].fingerprint
+
+
+def encode(task: Task, settings: Any, folder: Path, say: Say) -> int:
+    """Training and validation examples as fields on disk, made where they are missing; how many to train on."""
+    parts = task.load_parts(folder)
+    fields, longest = task.fields(settings, parts), task.longest(settings)
+    found = {}
+    for part in PARTS:
+        cache, name = folder / CACHE / part, "training" if part == "train" else "validation"
+        try:
+            found[part] = Encoded.open(cache) if cache.exists() else None
+        except OldFormatError:
+            raise RunError(
+                f"{folder} was begun by an earlier version of regard and cannot be continued by this one. "
+                "Begin it anew in another --out (its config.toml can be given as --config)."
+            ) from None
+        if found[part] is None:
+            say(f"encoding the {name} {task.examples}")
+            rows = _rows(task, settings, parts, part)
+            found[part] = Encoded.make(rows, fields, cache, {k: v for k, v in longest.items() if k in fields})
+            _report(found[part], name, task, settings, say)
+        try:
+            Batches(found[part], settings.training.tokens)
+        except ValueError as error:  # an example that fits into no batch
+            raise SettingsError(
+                f"training.{error} Or leave long {task.examples} out: data.longest."
+            ) from None
+    known, fingerprint = read_config(folder)["data"].get("fingerprint"), found["train"].fingerprint
     if known is not None and known != fingerprint:
-        shutil.rmtree(folder / "cache")
+        shutil.rmtree(folder / CACHE)
         raise RunError(f"the data of {folder} have changed since it was begun: it cannot go on with others.")
     if known is None:
         write_settings(folder, replace(settings, data=replace(settings.data, fingerprint=fingerprint)))
-    return found
+    return len(found["train"])
 
 
-def _validation(settings: Settings) -> tuple[list[str], list[str]]:
-    some = list(islice(Sentences(settings.data, settings.seed).valid(), settings.data.held_out))
-    return [source for source, _ in some], [target for _, target in some]
+def prepare(
+    task: Task, settings: Any, folder: Path, device: str, team: Team = ALONE, sharded: bool = False
+) -> tuple[nn.Module, "TaskProblem"]:
+    """The model, and what is to be learned, for a folder that was begun."""
+    if not (folder / CONFIG).exists():
+        raise RunError(
+            f"rank {team.rank} does not see {folder / CONFIG}, which rank 0 has written: "
+            "--out must be in a place that all machines share."
+        )
+    train, valid = (Encoded.open(folder / CACHE / part) for part in PARTS)
+    model = task.build(settings, task.load_parts(folder))
+    if not sharded:  # a sharded one may not fit on a device before
+        model = model.to(device)
+    tokens = settings.training.tokens
+    batches = RankBatches(train, tokens, settings.seed, team)
+    return model, TaskProblem(task, settings, batches, list(Batches(valid, tokens, 0).epoch(0)), device)
 
 
-def page(settings: Settings, model: nn.Module, scores: Quality, steps: int) -> str:
-    """README.md of a run."""
-    data, name = settings.data, settings.model["name"]
-    what = data.corpus or f"{data.source}" + (f" → {data.target}" if data.target else "")
-    size = sum(p.numel() for p in model.parameters())
-    rows = "\n".join(
-        f"| {words} | {group['sentences']} | {group['bleu']:.1f} | {group['exact_match']:.3f} |"
-        for words, group in scores.by_length.items()
-    )
-    return f"""# A translator
+@dataclass(frozen=True, eq=False)
+class TaskProblem:
+    """A task with its batches: what the training loop asks."""
 
-A `{name}` of {size:,} parameters, score `{settings.model.get("score", "scaled_dot")}`, map
-`{settings.model.get("map", "softmax")}`, trained for {steps:,} steps on {what} (seed {settings.seed}).
+    task: Task
+    settings: Any
+    train: Batches
+    valid: list[Batch]
+    device: str
 
-On {scores.sentences:,} validation sentences, beam {settings.decoding.beam}: BLEU {scores.bleu:.1f}, chrF
-{scores.chrf:.1f}, exact match {scores.exact_match:.3f} ({scores.signature}).
+    def batches(self, epoch: int, skip: int) -> Iterator[Batch]:
+        """The batches of an epoch from the one numbered `skip` on."""
+        return self.train.epoch(epoch, skip)
 
-| words of the source | sentences | BLEU | exact match |
-|---|---|---|---|
-{rows}
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, int]:
+        """The sum of the losses of a batch, and over how many units it is; 0 of an idle batch."""
+        loss, count = self.task.loss(self.settings, model, batch.to(self.device))
+        return (loss * 0, 0) if batch.idle else (loss, count)
 
-    regard translate DIR < in.txt > out.txt
-    regard evaluate DIR --source test.src --target test.trg
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """Figures on the validation examples, per unit."""
+        sums: dict[str, float] = {}
+        count = 0
+        for batch in self.valid:
+            figures, some = self.task.measure(model, batch.to(self.device))
+            count += some
+            for name, value in figures.items():
+                sums[name] = sums.get(name, 0.0) + value
+        return {name: total / count for name, total in sums.items()}
 
-`config.toml` has all that is needed to repeat it, `{LOG}` how it went. It has seen only what it was trained
-on: before anyone relies on it, measure it on sentences like theirs. Attention weights shown with it say where
-the model looked, not why it answered as it did.
-"""
+
+def _fit_by_task(
+    task: Task, settings: Any, folder: Path, resume: bool, say: Say, team: Team
+) -> Fitted | None:
+    """The run of a task that does not train by gradient descent; None of the others."""
+    if type(task).fit is Task.fit:
+        return None
+    if team.size > 1:
+        raise RunError(f"a {task.makes} is trained in one process: start it without torchrun.")
+    with claimed(folder, settings, resume=resume):
+        found = task.fit(settings, say)
+        assert found is not None
+        found.parts.save(folder)
+        with beside(folder / MODEL) as draft:
+            save_tensors(task.tensors(found.model), draft)
+        system = task.system(found.model, found.parts, settings, folder)
+        scores = system.score([])
+        write_text(folder / README, readme(system, scores, None))
+    return Fitted(folder, system, scores)
+
+
+def _rows(task: Task, settings: Any, parts: Any, part: Part) -> Iterator[Row | None]:
+    """The encoded examples of a part, a block at a time."""
+    stream = task.read(settings, part)
+    while block := [example for _, example in islice(stream, BLOCK)]:
+        yield from task.encode(settings, parts, block)
+
+
+def _report(found: Encoded, name: str, task: Task, settings: Any, say: Say) -> None:
+    """Say what was left out, and why."""
+    if found.too_long:
+        say(
+            f"{found.too_long:,} {name} {task.examples} are longer than data.longest={settings.data.longest} "
+            "tokens and left out"
+        )
+    if found.empty:
+        say(f"{found.empty:,} {name} {task.examples} are empty and left out")
+
+
+def _validation_scores(task: Task, settings: Any, parts: Any, system: System, say: Say) -> Scores:
+    """Scores on the validation examples that were not left out."""
+    examples = [example for _, example in islice(task.read(settings, "valid"), task.scored(settings))]
+    rows, longest = task.encode(settings, parts, examples), task.longest(settings)
+    kept = [
+        example
+        for example, row in zip(examples, rows, strict=True)
+        if row is not None and all(len(row[name]) <= most for name, most in longest.items() if name in row)
+    ]
+    say(f"scoring {len(kept):,} validation {task.examples}")
+    return system.score(kept)
+
+
+def _scores(values: dict[str, Any]) -> Scores:
+    """Scores as they came from rank 0, as JSON."""
+    rows = tuple(tuple(row) for row in values["rows"])
+    return Scores(values["figures"], values["line"], tuple(values["headings"]), rows, tuple(values["notes"]))

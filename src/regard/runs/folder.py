@@ -1,44 +1,71 @@
 """The folder of a run: what is in it, and whether it may be begun, continued or used."""
 
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from regard.core.errors import RunError
 from regard.core.files import write_text
-from regard.core.settings import different, from_dict, read_toml, to_dict, toml
-from regard.runs.resolve import resolved
-from regard.runs.settings import Settings
+from regard.core.settings import different, read_toml, to_dict, toml
+from regard.tasks import OLD_NAMES, TASKS
+from regard.tasks.task import Task
 from regard.training import Checkpoints
 
 CONFIG, MODEL, README, LOG = "config.toml", "model.safetensors", "README.md", "log.jsonl"
+CACHE = "cache"  # of encoded examples
 
 
-def claim(
-    folder: Path, settings: Any, *, resume: bool, resolve: Callable[[dict[str, Any]], Any] = resolved
-) -> None:
+def task_of(values: Mapping[str, Any]) -> Task:
+    """The task that nested settings name; translation if they name none."""
+    name = str(values.get("task", "translation"))
+    if OLD_NAMES.get(name, name) not in TASKS:
+        raise RunError(f"no task {name!r}; known are {', '.join(TASKS)}.")
+    return TASKS[name]
+
+
+def resolve(values: Mapping[str, Any]) -> Any:
+    """The settings of a run from nested mappings, checked and filled in by their task."""
+    return task_of(values).resolve(values)
+
+
+@contextmanager
+def claimed(folder: Path, settings: Any, *, resume: bool) -> Iterator[None]:
     """Make a folder that of a run with these settings, or see that it is one already and may go on.
 
-    `resolve` makes such settings of what config.toml has.
+    If the block fails in a folder that was begun here, what was put into it is removed again.
     """
     config = folder / CONFIG
     if folder.exists() and not folder.is_dir():
         raise RunError(f"{folder} is a file; a run needs a folder.")
     if config.exists():
-        if not resume:
-            raise RunError(
-                f"{folder} already holds a run. Continue it with --resume, or choose another --out."
-            )
-        before, now = _comparable(to_dict(resolve(read_toml(config)))), _comparable(to_dict(settings))
-        if changed := different(before, now):
-            was = ", ".join(f"{name} was {_at(before, name)!r}, now {_at(now, name)!r}" for name in changed)
-            raise RunError(f"{folder} was begun with other settings ({was}). Resume it with its own.")
+        _may_go_on(folder, settings, resume)
+        yield
         return
-    if folder.is_dir() and any(folder.iterdir()):
+    there = folder.is_dir()
+    if there and any(folder.iterdir()):
         raise RunError(
             f"{folder} holds something else than a run ({CONFIG} is missing). Choose another --out."
         )
-    write_settings(folder, settings)
+    try:
+        write_settings(folder, settings)
+        yield
+    except BaseException:
+        for path in folder.iterdir() if folder.is_dir() else ():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if not there and folder.is_dir():
+            folder.rmdir()
+        raise
+
+
+def _may_go_on(folder: Path, settings: Any, resume: bool) -> None:
+    if not resume:
+        raise RunError(f"{folder} already holds a run. Continue it with --resume, or choose another --out.")
+    before, now = _comparable(to_dict(resolve(read_toml(folder / CONFIG)))), _comparable(to_dict(settings))
+    if changed := different(before, now):
+        was = ", ".join(f"{name} was {_at(before, name)!r}, now {_at(now, name)!r}" for name in changed)
+        raise RunError(f"{folder} was begun with other settings ({was}). Resume it with its own.")
 
 
 def write_settings(folder: Path, settings: Any) -> None:
@@ -55,12 +82,9 @@ def read_config(folder: Path) -> dict[str, Any]:
     return read_toml(folder / CONFIG)
 
 
-def read_settings(folder: Path) -> Settings:
-    """The settings of the translator in a folder."""
-    values = read_config(folder)
-    if (task := values.get("task", "translation")) != "translation":
-        raise RunError(f"{folder} holds a run of {task}; a translator is needed here.")
-    return from_dict(Settings, values)
+def read_settings(folder: Path) -> Any:
+    """The settings of the run in a folder."""
+    return resolve(read_config(folder))
 
 
 def finished(folder: Path) -> bool:

@@ -1,22 +1,30 @@
-"""A run from its folder."""
+"""A trained run from its folder."""
 
 from pathlib import Path
+from typing import Any
+
+from torch import nn
 
 from regard.core.errors import RunError
-from regard.core.weights import load_tensors, put_tensors
-from regard.runs.fit import load_tokenizers
-from regard.runs.folder import MODEL, read_settings
-from regard.runs.resolve import build, system_of
-from regard.runs.translator import Translator
+from regard.core.weights import load_tensors
+from regard.runs.folder import MODEL, read_config, task_of
+from regard.tasks.system import System
 
 
-def load(folder: str | Path, device: str = "cpu") -> Translator:
-    """The trained system in a folder, ready to use."""
-    folder = Path(folder)
-    settings = read_settings(folder)
+def load(folder: str | Path, device: str = "cpu") -> Any:
+    """The trained system in a folder, ready to use: a Translator, a Classifier, a WordAligner …"""
+    return open_system(Path(folder), device)
+
+
+def open_system(folder: Path, device: str = "cpu", task: str | None = None) -> System:
+    """The same; `task` is what the folder must hold, for commands that are about one task."""
+    values = read_config(folder)
+    of = task_of(values)
+    if task is not None and of.name != task:
+        raise RunError(f"{folder} holds a {of.makes}: a run of {task} is needed here (regard train {task}).")
+    settings = of.resolve(values)
     if not (folder / MODEL).exists():
         raise RunError(f"{folder} is not trained to its end: {MODEL} is missing. Go on with --resume.")
-    source, target = load_tokenizers(folder)
-    model = build(settings, len(source), len(target))
-    put_tensors(model, load_tensors(folder / MODEL), folder / MODEL)
-    return system_of(model.to(device), source, target, settings)
+    parts = of.load_parts(folder)
+    model = of.restore(settings, parts, load_tensors(folder / MODEL), folder / MODEL)
+    return of.system(model.to(device) if isinstance(model, nn.Module) else model, parts, settings, folder)

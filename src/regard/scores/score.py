@@ -2,7 +2,7 @@
 
 A score is called with query and keys and returns θ: no mask, no map, no state between calls. A term is called
 with query, keys and their `Place`, and returns something that broadcasts to θ. Any callable can be either;
-`Score` gives the built-in ones `+`, and tells the roads what they may do with it.
+`Score` gives the built-in ones `+`, and tells the backends what they may do with it.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Score(nn.Module):
         False  # the score of a key depends on other keys: it needs to know the mask
     )
     per_pair: int = (
-        1  # numbers held for each pair of query and key while scoring: roads size their blocks by it
+        1  # numbers held for each pair of query and key while scoring: backends size their blocks by it
     )
 
     @classmethod
@@ -46,7 +46,7 @@ class Score(nn.Module):
 class Factored(Score):
     """A score that is a dot product of something made of the query with something made of the keys.
 
-    `factors` is all there is to it, so that the fast roads can take it from there.
+    `factors` is all there is to it, so that the fast backends can take it from there.
     """
 
     def factors(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:

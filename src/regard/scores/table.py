@@ -22,7 +22,7 @@ class Entry:
 
     @property
     def factored(self) -> bool:
-        """A dot product at heart, which the fast roads can take."""
+        """A dot product at heart, which the fast backends can take."""
         return issubclass(self.kind, Factored)
 
     @property

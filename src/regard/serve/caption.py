@@ -25,7 +25,7 @@ def words_caption(judged: Judged, method: str, look: int | None) -> str:
     """What the colours of the words of a text are; `look` is a query or head from 0, None their mean."""
     run, said = judged.run, f"{judged.label} ({judged.probabilities[judged.label]:.3f})"
     if method == "attention":
-        which = ", then ".join(run.system.model.looks)
+        which = ", then ".join(run.system.model.attention_paths["reader"])
         if run.looks > 1:
             which += f", mean of {run.looks} looks" if look is None else f", look {look + 1} of {run.looks}"
         of = " A word's weight is that in its sentence times that of the sentence." if _in_two(run) else ""
@@ -45,7 +45,7 @@ def words_caption(judged: Judged, method: str, look: int | None) -> str:
 
 def _in_two(run: ClassifierRun) -> bool:
     """Whether it looks over the words of each sentence, then over sentences."""
-    return len(run.system.model.looks) > 1
+    return len(run.system.model.attention_paths["reader"]) > 1
 
 
 def change(name: str, paths: Sequence[str], how: How, words: Sequence[str]) -> str:

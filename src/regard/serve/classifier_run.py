@@ -10,7 +10,7 @@ import torch
 
 from regard.core.tokens import UNK
 from regard.explanations import METHODS
-from regard.looking import record
+from regard.recording import record
 from regard.runs.classifier import Classifier
 from regard.runs.classifier_settings import ClassifierSettings
 from regard.runs.texts import Texts
@@ -35,18 +35,18 @@ class ClassifierRun:
     @property
     def reader(self) -> str:
         """The path of the attention whose keys are the words."""
-        return self.system.model.looks[0]
+        return self.system.model.attention_paths["reader"][0]
 
     @property
     def layers(self) -> list[str]:
         """The self-attentions by path, one for each layer; none in most classifiers."""
-        return list(getattr(self.system.model, "layers", []))
+        return self.system.model.attention_paths.get("self", [])
 
     @cached_property
     def looks(self) -> int:
         """How many queries or heads look over the words."""
         model = self.system.model
-        with torch.no_grad(), record(model, model.looks) as seen:
+        with torch.no_grad(), record(model, model.attention_paths["reader"]) as seen:
             self.system.logits([[UNK]], [[UNK]])
         return model.over_words(seen).shape[1]
 
@@ -81,7 +81,7 @@ class ClassifierRun:
             "parameters": self.system.model.parameter_count(),
             "score": self.score,
             "map": self.map,
-            "layers": list(self.system.model.looks),
+            "layers": list(self.system.model.attention_paths["reader"]),
             "heads": self.looks,
             "beam": 1,
             "example": self.example,

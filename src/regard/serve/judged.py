@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.data.segments import by_word
-from regard.looking import Record, intervene, record
+from regard.recording import Record, intervene, record
+from regard.runs.words import by_word
 from regard.serve.asked import Asked, CannotAsk, How, asked
 from regard.serve.classifier_run import ClassifierRun
 from regard.serve.erasing import erase
@@ -67,7 +67,7 @@ def judge(
         raise CannotAsk(f"the second text has {len(given[-1]):,} tokens; at most {longest:,} are read here.")
     try:
         texts = tuple(part for tokens in given for part in system.padded([tokens]))
-        logits, seen = answered(run, question, texts, system.model.looks)
+        logits, seen = answered(run, question, texts, system.model.attention_paths["reader"])
     except ValueError as error:  # learned positions, for one, end somewhere
         raise CannotAsk(f"{run.name} cannot read this: {error}") from error
     if not bool(logits.isfinite().all()):
@@ -83,9 +83,9 @@ def answered(run: ClassifierRun, question: Asked, texts: Texts, paths: list[str]
     """Logits (1, classes), and what the attentions of these paths did with the first text alone."""
     model = run.system.model
     with torch.no_grad():
-        given = model.given(*texts)  # what the second text asks: neither recorded nor erased
+        condition = model.condition(*texts)  # what the second text asks: neither recorded nor erased
         with erasing(run, question), record(model, paths) as seen:
-            return model.from_embedded(model.embed(texts[0]), texts[1], given), seen
+            return model.from_embedded(model.embed(texts[0]), texts[1], condition), seen
 
 
 def erasing(run: ClassifierRun, question: Asked) -> AbstractContextManager[None]:

@@ -11,10 +11,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regard.core.tokens import BOS
-from regard.data.segments import by_word, segments_of_ids
-from regard.looking import intervene, record
+from regard.core.tokens import BOS, EOS
+from regard.recording import intervene, record
 from regard.runs import Translation
+from regard.runs.words import by_word, word_of
 from regard.serve.asked import CannotAsk, How, asked
 from regard.serve.erasing import erase
 from regard.serve.run import Run
@@ -77,8 +77,9 @@ def _erasing(run: Run, pieces: list[int]) -> AbstractContextManager[None]:
 
 def _target(said: Translation) -> tuple[list[str], list[int]]:
     """The words of an answer, and the word of each of its tokens."""
-    target = segments_of_ids(said.system.target_tokenizer, said.target_tokens, said.unknown)
-    return target.words, target.word_of
+    tokenizer = said.system.target_tokenizer
+    words = tokenizer.decode([*said.target_tokens, EOS]).split()
+    return words, [min(word, len(words) - 1) for word in word_of(tokenizer, said.target_tokens)]
 
 
 def _weights(run: Run, said: Translation, source: list[int], target: list[int]) -> list[Tensor]:
@@ -94,5 +95,5 @@ def _weights(run: Run, said: Translation, source: list[int], target: list[int]) 
     for path in run.cross:
         tokens = torch.cat([attended.weights for attended in seen[path]], -2)[0]  # ([heads,] m, n)
         heads = tokens if tokens.dim() == 3 else tokens.unsqueeze(0)
-        found.append(by_word(heads, source, target))
+        found.append(torch.stack([by_word(head, source, target) for head in heads]))
     return found

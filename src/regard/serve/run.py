@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from regard.core.attention_paths import attention_paths
 from regard.runs import Settings, Translator
 from regard.runs.sentences import Sentences
 from regard.serve.audited import audit_address
@@ -23,7 +24,7 @@ class Run:
     @property
     def cross(self) -> list[str]:
         """The source–target attentions by path, one for each layer; none in a model without attention."""
-        return list(getattr(self.system.model, "cross", []))
+        return attention_paths(self.system.model).get("cross", [])
 
     @property
     def heads(self) -> int:

@@ -1,67 +1,375 @@
-"""Classification: the class of a text.
+"""Classification: the class of a text, or of a text and a second one that asks about it.
 
     loss = −Σ log p(class | text)
 
-and what the model itself adds to it. With label smoothing ε each class is (1 − ε) of itself and ε of all
-classes alike; validation is without it. Batches are those of pairs (`regard.data.classes`).
+plus what regularizers add. With label smoothing ε each class is (1 − ε) of itself and ε of all classes alike;
+validation is without it.
 """
 
+import math
+import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
-from regard.core.tokens import PAD
-from regard.data.batches import Batch, Batches
-from regard.data.classes import FIRST
+from regard.core.errors import SettingsError
+from regard.core.settings import fields_of, setting
+from regard.core.tokens import UNK
+from regard.data.batches import Batch
+from regard.data.class_names import Classes
+from regard.data import LABELLED
+from regard.data.fields import Field, Row, number_field, token_field
+from regard.data.labelled import Labelled, labelled
+from regard.data.splits import Part, held_out
+from regard.data.text import DataError, lines
+from regard.data.tokenizer import Tokenizer
+from regard.data.vectors import vectors
+from regard.models.classifiers import CLASSIFIERS, ClassifierModel
+from regard.models.classifiers.classifier_model import Common
+from regard.tasks.task import Located, Say, Task
+from regard.training import Training
+
+SAMPLE = 1_000_000  # texts a vocabulary is made from
+ENDS = (".", "!", "?", "…", "。", "！", "？")  # how the last token of a sentence ends
+TOKENIZER, CLASSES = "tokenizer.json", "classes.json"
 
 
-class Classification:
-    """Batches of labelled texts to learn from, and some to validate on; with or without second texts."""
+def word_list(path: Path) -> tuple[str, ...]:
+    """The words in a file, one per line."""
+    words = [line.strip() for line in lines(path) if line.strip()]
+    several = next((word for word in words if len(word.split()) > 1), None)
+    if not words or several is not None:
+        why = "there is no word in it" if several is None else f"one word per line is needed; got {several!r}"
+        raise DataError(f"{path}: {why}.")
+    return tuple(words)
 
-    def __init__(
-        self,
-        train: Batches,
-        valid: Sequence[Batch],
-        smoothing: float = 0.0,
-        device: str = "cpu",
-        *,
-        pairs: bool = False,
-    ):
-        self.train, self.valid, self.smoothing = train, valid, smoothing
-        self.device, self.pairs = device, pairs
 
-    def batches(self, epoch: int, skip: int) -> Iterator[Batch]:
-        """The batches of an epoch from the one numbered `skip` on."""
-        return self.train.epoch(epoch, skip)
+@dataclass(frozen=True)
+class ClassificationData:
+    """Where the texts come from, and how they are cut into tokens."""
 
-    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, int]:
+    corpus: str | None = setting(None, "A generated corpus instead of files.", option="--corpus")
+    texts: int = setting(20_000, "Texts of the generated corpus.")
+    train: str | None = setting(
+        None,
+        "Labelled texts: .tsv (text, tab, label) or .jsonl (text, label …); .gz too.",
+        option="--data",
+        metavar="FILE",
+    )
+    valid: str | None = setting(
+        None, "Others to validate on; without them some are held out.", option="--valid", metavar="FILE"
+    )
+    held_out: int = setting(1000, "Texts to validate on, where no file is given (at most a tenth of all).")
+    tokens: Literal["bpe", "word", "character"] = setting("word", "How text is cut into tokens.")
+    vocabulary: int = setting(20_000, "Different tokens.")
+    longest: int = setting(512, "Tokens of a text; longer ones are left out of training.")
+    vectors: str | None = setting(
+        None,
+        "Pretrained vectors of words: word2vec's or GloVe's text format.",
+        option="--vectors",
+        metavar="FILE",
+    )
+    fingerprint: str | None = setting(None, "Of the encoded texts: written by the run itself.")
+
+    def __post_init__(self) -> None:
+        if self.corpus is None and self.train is None:
+            raise SettingsError("data.train (a file), or data.corpus, must be given.")
+        if self.corpus is not None and (self.train is not None or self.valid is not None):
+            raise SettingsError("data.corpus and data.train exclude each other; give one of them.")
+        for name in ("texts", "held_out", "vocabulary", "longest"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"data.{name} must be at least 1; got {getattr(self, name)}.")
+
+
+@dataclass(frozen=True)
+class ClassificationTraining(Training):
+    """Settings of the loop; the defaults suit sentences and a small model."""
+
+    steps: int = setting(2000, "Steps of training.", option="--steps")
+    tokens: int = 1024
+    optimiser: Literal["adam", "adamw"] = "adamw"
+    rate: float = 2e-3
+    schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
+    warmup: int = 100
+    decay: float = 0.01
+    smoothing: float = 0.0
+    validate: int = 200
+    save: int = 200
+    patience: int = 3
+    average: int = 3
+
+
+@dataclass(frozen=True)
+class Regularizers:
+    """What is added to the loss, each by its strength; 0 is off (`regard.models.classifiers.regularizers`)."""
+
+    tie: float = setting(
+        0.0, "Regularizer: hidden states stay near the vectors of their words.", option="--tie", metavar="λ"
+    )
+    mlm: float = setting(
+        0.0, "Regularizer: masked words are predicted from the hidden states.", option="--mlm", metavar="η"
+    )
+    diversity: float = setting(
+        0.0, "Regularizer: hidden states must not all point the same way.", option="--diversity", metavar="λ"
+    )
+    deceive: tuple[str, ...] = setting(
+        (),
+        "Penalize attention on words, one per line of FILE: trains a model whose attention deceives.",
+        option="--deceive",
+        metavar="FILE",
+        read=word_list,
+    )
+    deceive_weight: float = setting(
+        1.0, "Strength of --deceive; 1 unless given.", option="--deceive-weight", metavar="λ"
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("tie", "mlm", "diversity", "deceive_weight"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise SettingsError(f"regularizers.{name} must be at least 0; got {getattr(self, name)}.")
+
+    @property
+    def strengths(self) -> dict[str, float]:
+        """Those that are wanted, by name."""
+        every = {"tie": self.tie, "mlm": self.mlm, "diversity": self.diversity}
+        if self.deceive:
+            every["deceive"] = self.deceive_weight
+        return {name: strength for name, strength in every.items() if strength}
+
+
+@dataclass(frozen=True)
+class ClassificationSettings:
+    """All that is needed to repeat a run."""
+
+    data: ClassificationData
+    task: Literal["classification"] = "classification"
+    seed: int = setting(1, "The same seed repeats the run exactly.", option="--seed")
+    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
+    training: ClassificationTraining = setting(factory=ClassificationTraining)
+    regularizers: Regularizers | None = None
+
+
+@dataclass(frozen=True)
+class ClassificationEvaluation:
+    """What `regard evaluate` asks of a classifier."""
+
+    data: str | None = setting(None, "Labelled texts (.tsv or .jsonl).", metavar="FILE")
+
+
+@dataclass(frozen=True)
+class ClassificationAudit:
+    """What `regard audit` asks of a classifier."""
+
+    data: str | None = setting(None, "Labelled texts to audit on: .tsv or .jsonl.", metavar="FILE")
+    train: str | None = setting(
+        None, "Texts to train on, for tests that train again. Minutes.", metavar="FILE"
+    )
+
+
+@dataclass(frozen=True)
+class TextParts:
+    """The tokenizer and the classes."""
+
+    tokenizer: Tokenizer
+    classes: Classes
+
+    def save(self, folder: Path) -> None:
+        """Write tokenizer.json and classes.json."""
+        self.tokenizer.save(folder / TOKENIZER)
+        self.classes.save(folder / CLASSES)
+
+    @classmethod
+    def load(cls, folder: Path) -> "TextParts":
+        """Those in a folder."""
+        return cls(Tokenizer.load(folder / TOKENIZER), Classes.load(folder / CLASSES))
+
+
+class ClassificationTask(Task):
+    """From labelled texts to a classifier."""
+
+    name = "classification"
+    says = "Train a classifier into DIR; `regard classify DIR` then uses it."
+    makes, examples, unit = "classifier", "texts", "texts"
+    Settings, Evaluation, Audit = ClassificationSettings, ClassificationEvaluation, ClassificationAudit
+    models, default_model = CLASSIFIERS, "attentive_bilstm"
+    corpora = LABELLED
+    model_options = {
+        **Task.model_options,
+        "orthogonal": "With attentive_bilstm: hidden states orthogonal to those before.",
+    }
+    command_examples = (
+        "regard train classification --corpus sentiment --model attentive_mlp --out runs/toy",
+        "regard train classification --data train.tsv.gz --valid dev.tsv --map entmax15 --out runs/sst",
+        "regard train classification --config examples/sst2.toml --map entmax --learn-alpha --out runs/sst",
+        "regard train classification --corpus sentiment --tie 1 --mlm 0.5 --out runs/tied",
+    )
+    usage = ("regard classify DIR < in.txt > out.txt", "regard evaluate DIR --data test.tsv")
+    aliases = {"remedy": "regularizers"}
+
+    def read(self, settings: ClassificationSettings, part: Part) -> Iterator[Located]:
+        """Labelled texts."""
+        data = settings.data
+        if data.train is None:
+            assert data.corpus is not None
+            made = LABELLED[data.corpus](settings.seed, part)
+            count = data.texts if part == "train" else data.held_out
+            return ((f"{data.corpus}, text {i}", text) for i, text in enumerate(islice(made, count), 1))
+        if data.valid is not None:
+            return located(data.train if part == "train" else data.valid)
+        train = data.train
+        return held_out(lambda: located(train), [train], part, data.held_out, "text")
+
+    def parts(self, settings: ClassificationSettings, say: Say) -> TextParts:
+        """Tokenizer and classes, made from the training texts."""
+        data = settings.data
+        classes = Classes.of(text for _, text in self.read(settings, "train"))
+        for where, text in self.read(settings, "valid"):
+            classes.check(text, where)
+        self.make_model(settings, _sizes(8, classes))  # some models take no second text
+        some = islice(self.read(settings, "train"), SAMPLE)
+        written = (line for _, text in some for line in (text.text, text.second) if line is not None)
+        with warnings.catch_warnings():  # that the texts have not so many words
+            warnings.simplefilter("ignore")
+            tokenizer = Tokenizer.train(written, data.tokens, data.vocabulary)
+        say(f"a vocabulary of {len(tokenizer):,} {data.tokens} tokens")
+        if settings.regularizers is not None and (words := settings.regularizers.deceive):
+            say(f"{len(set(forbidden(words, tokenizer))):,} of {len(words):,} forbidden words are in it")
+        parts = TextParts(tokenizer, classes)
+        if data.vectors is not None:
+            tokens, _ = self._vectors(settings, parts)
+            say(f"{data.vectors} has vectors of {len(tokens):,} of {len(tokenizer):,} tokens")
+        return parts
+
+    def load_parts(self, folder: Path) -> TextParts:
+        return TextParts.load(folder)
+
+    def fields(self, settings: ClassificationSettings, parts: TextParts) -> dict[str, Field]:
+        """Tokens, label, and the tokens of the second text, if there is one."""
+        size = len(parts.tokenizer)
+        second = {"second": token_field(size)} if parts.classes.pairs else {}
+        return {"tokens": token_field(size), **second, "label": number_field()}
+
+    def encode(
+        self, settings: ClassificationSettings, parts: TextParts, examples: Sequence[Labelled]
+    ) -> list[Row | None]:
+        encode, number = parts.tokenizer.encode_many, parts.classes.number
+        for example in examples:
+            parts.classes.check(example, f"the text {example.text[:40]!r}")
+        columns: dict[str, Sequence[Any]] = {
+            "tokens": encode([example.text for example in examples]),
+            "label": [number[example.label] for example in examples],
+        }
+        if parts.classes.pairs:
+            columns["second"] = encode([example.second or "" for example in examples])
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def longest(self, settings: ClassificationSettings) -> dict[str, int]:
+        return {"tokens": settings.data.longest, "second": settings.data.longest}
+
+    def sizes(self, settings: ClassificationSettings, parts: TextParts | None) -> dict[str, Any]:
+        if parts is None:
+            return _sizes(8, Classes(["a", "b"], False)) | {"ends": ()}
+        return _sizes(len(parts.tokenizer), parts.classes) | {"ends": sentence_ends(parts.tokenizer)}
+
+    def complete(self, settings: ClassificationSettings) -> ClassificationSettings:
+        given = dict(settings.model)
+        wanted = settings.regularizers
+        if wanted is None or not wanted.strengths:
+            return replace(settings, regularizers=None)
+        if wanted.tie:
+            known = fields_of(CLASSIFIERS[given["name"]].config)
+            if "width" in known and "width" not in given:  # states as wide as the vectors of words
+                given["width"] = given.get("embedding", Common.embedding)
+        return replace(settings, model=given)
+
+    def check(self, settings: ClassificationSettings, model: nn.Module) -> None:
+        config: Any = model.config
+        longest, wanted = settings.data.longest, settings.regularizers
+        if "positions" in fields_of(type(config)) and config.positions == "learned" and config.longest <= longest:
+            raise SettingsError(f"model.longest must be more than data.longest={longest}; got {config.longest}.")
+        if wanted is not None and wanted.deceive and settings.data.tokens != "word":
+            raise SettingsError(
+                f'regularizers.deceive forbids words, so data.tokens must be "word"; got {settings.data.tokens!r}.'
+            )
+
+    def build(self, settings: ClassificationSettings, parts: TextParts | None) -> nn.Module:
+        """The model with its regularizers and, where they are given, pretrained vectors."""
+        model = super().build(settings, parts)
+        assert isinstance(model, ClassifierModel)
+        if settings.regularizers is not None:
+            words = settings.regularizers.deceive
+            tokens = [UNK] if parts is None and words else forbidden(words, parts and parts.tokenizer)
+            try:
+                model.add_regularizers(settings.regularizers.strengths, tokens)
+            except ValueError as error:
+                raise SettingsError(f"regularizers: {error}") from None
+        if settings.data.vectors is not None and parts is not None:
+            tokens, found = self._vectors(settings, parts)
+            with torch.no_grad():
+                model.words.E.weight[tokens] = found
+        return model
+
+    def _vectors(self, settings: ClassificationSettings, parts: TextParts) -> tuple[Any, Tensor]:
+        """The tokens that the file of vectors has, and their vectors."""
+        assert settings.data.vectors is not None
+        width = int(settings.model.get("embedding", Common.embedding))
+        return vectors(settings.data.vectors, parts.tokenizer, width)
+
+    def loss(self, settings: ClassificationSettings, model: Any, batch: Batch) -> tuple[Tensor, int]:
         """The sum of the losses of a batch, and the number of its texts."""
-        batch = batch.to(self.device)
-        texts, wanted = texts_of(batch, self.pairs), classes_of(batch)
-        idle = bool((wanted < 0).any())  # a process without a text of its own takes part, and changes nothing
-        loss: Tensor = model.loss(wanted.clamp(min=0), *texts, smoothing=self.smoothing)  # type: ignore[operator]
-        return (loss * 0, 0) if idle else (loss, len(wanted))
+        smoothing = settings.training.smoothing
+        return model.loss(batch["label"], *texts_of(batch), smoothing=smoothing), len(batch)
 
-    def validate(self, model: nn.Module) -> dict[str, float]:
-        """The model's loss, and how often the right class is the likeliest, each per text."""
-        total, right, count = 0.0, 0, 0
-        for batch in self.valid:
-            batch = batch.to(self.device)
-            texts, wanted = texts_of(batch, self.pairs), classes_of(batch)
-            total += model.loss(wanted, *texts).item()  # type: ignore[operator]
-            right += int((model(*texts).argmax(-1) == wanted).sum())
-            count += len(wanted)
-        return {"loss": total / count, "accuracy": right / count}
+    def measure(self, model: Any, batch: Batch) -> tuple[dict[str, float], int]:
+        """Loss, and how many texts have the right class as the most likely."""
+        texts, wanted = texts_of(batch), batch["label"]
+        right = int((model(*texts).argmax(-1) == wanted).sum())
+        return {"loss": model.loss(wanted, *texts).item(), "accuracy": right}, len(batch)
+
+    def system(
+        self, model: Any, parts: TextParts, settings: ClassificationSettings, folder: Path | None = None
+    ) -> Any:
+        from regard.tasks.classifier import Classifier
+
+        return Classifier(model, parts, settings, folder)
 
 
-def texts_of(batch: Batch, pairs: bool) -> tuple[Tensor, ...]:
+def texts_of(batch: Batch) -> tuple[Tensor, ...]:
     """What a classifier is called with: tokens (b, n), lengths (b,), and those of the second texts."""
-    if not pairs:
-        return batch.source, batch.source_lengths
-    return batch.source, batch.source_lengths, batch.target_in[:, 2:], batch.target_lengths - 2
+    sides = [name for name in ("tokens", "second") if name in batch.fields]
+    return tuple(part for name in sides for part in (batch[name], batch.lengths[name]))
 
 
-def classes_of(batch: Batch) -> Tensor:
-    """The class of each text, (b,), from 0; −1 where there is none to learn."""
-    first = batch.target_out[:, 0]
-    return (first - FIRST).masked_fill(first == PAD, -1)
+def located(file: str) -> Iterator[Located]:
+    """Labelled texts of a file, each with where it stands."""
+    return ((f"{file}, text {i}", text) for i, text in enumerate(labelled(file), 1))
+
+
+def forbidden(words: Sequence[str], tokenizer: Tokenizer | None) -> list[int]:
+    """The tokens of words that must get no attention; unknown words have none."""
+    if not words or tokenizer is None:
+        return []
+    found = [ids[0] for ids in tokenizer.encode_many(list(words)) if len(ids) == 1 and ids[0] != UNK]
+    if not found:
+        raise SettingsError(
+            f"regularizers.deceive: none of the {len(words)} words, as {words[0]!r}, is in the vocabulary."
+        )
+    return found
+
+
+def sentence_ends(tokenizer: Tokenizer) -> list[int]:
+    """The tokens that end a sentence."""
+    known = range(UNK + 1, len(tokenizer))
+    return [i for i, piece in zip(known, tokenizer.pieces(known), strict=True) if piece.endswith(ENDS)]
+
+
+def _sizes(vocabulary: int, classes: Classes) -> dict[str, Any]:
+    return {"vocabulary": vocabulary, "classes": len(classes.names), "pairs": classes.pairs}
+
+
+CLASSIFICATION = ClassificationTask()

@@ -4,75 +4,369 @@
 
 by teacher forcing over the real tokens, EOS included. With label smoothing ε each target is (1 − ε) of itself
 and ε of all tokens alike (Szegedy et al. 2016, arXiv:1512.00567, §7); validation is without it. Training
-in both directions, and some structural biases, add to the loss (`structure.py`).
+in both directions, and some structural biases, add to the loss (`structural_losses.py`).
 """
 
+import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import in_turn
-from regard.core.tokens import PAD
-from regard.data.batches import Batch, Batches
-from regard.looking import record
+from regard.attention import concat_steps
+from regard.core.errors import SettingsError
+from regard.core.settings import setting
+from regard.core.tokens import BOS, EOS, PAD
+from regard.data.batches import Batch
+from regard.data.copying import numbered, numbered_like
+from regard.data import CORPORA
+from regard.data.fields import Field, Row, token_field
+from regard.data.splits import Part, held_out
+from regard.data.text import pairs
+from regard.data.tokenizer import Tokenizer
+from regard.decoding import Limits
 from regard.losses import trace
+from regard.models import TRANSLATORS
+from regard.models.parts.biases import Biases
 from regard.models.two_way import TwoWay, ahead_of
-from regard.tasks.structure import between_words, fertility
+from regard.recording import record
+from regard.tasks.structural_losses import between_words, fertility
+from regard.tasks.task import Located, Say, Task
+from regard.training import Training
+
+SAMPLE = 1_000_000  # pairs a vocabulary is made from
+GENERATED = 20_000  # of a generated corpus, whose pairs are all alike
 
 
-class Translation:
-    """Batches of pairs to learn from, and some to validate on."""
+@dataclass(frozen=True)
+class TranslationData:
+    """Where the sentences come from, and how they are cut into tokens."""
 
-    def __init__(self, train: Batches, valid: Sequence[Batch], smoothing: float = 0.1, device: str = "cpu"):
-        self.train, self.valid, self.smoothing, self.device = train, valid, smoothing, device
+    corpus: str | None = setting(None, "A generated corpus instead of files.", option="--corpus")
+    pairs: int = setting(100_000, "Pairs of the generated corpus.")
+    source: str | None = setting(
+        None,
+        "Sentences, one per line (.gz too); or pairs in one .tsv or .jsonl.",
+        option="--source",
+        metavar="FILE",
+    )
+    target: str | None = setting(
+        None, "Their translations, line by line.", option="--target", metavar="FILE"
+    )
+    valid_source: str | None = setting(
+        None,
+        "Sentences to validate on; without them some are held out.",
+        option="--valid-source",
+        metavar="FILE",
+    )
+    valid_target: str | None = setting(
+        None, "Their translations.", option="--valid-target", metavar="FILE"
+    )
+    held_out: int = setting(1000, "Pairs to validate on, where no files are given (at most a tenth of all).")
+    tokens: Literal["bpe", "word", "character"] = setting("bpe", "How text is cut into tokens.")
+    vocabulary: int = setting(8000, "Different tokens.")
+    joint: bool = setting(True, "One vocabulary for both languages.")
+    longest: int = setting(256, "Tokens of a sentence; pairs with longer ones are left out.")
+    fingerprint: str | None = setting(None, "Of the encoded pairs: written by the run itself.")
 
-    def batches(self, epoch: int, skip: int) -> Iterator[Batch]:
-        """The batches of an epoch from the one numbered `skip` on."""
-        return self.train.epoch(epoch, skip)
+    def __post_init__(self) -> None:
+        if self.corpus is None and self.source is None:
+            raise SettingsError("data.source and data.target (files), or data.corpus, must be given.")
+        if self.corpus is not None and self.source is not None:
+            raise SettingsError("data.corpus and data.source exclude each other; give one of them.")
+        for name in ("pairs", "held_out", "vocabulary", "longest"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"data.{name} must be at least 1; got {getattr(self, name)}.")
 
-    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, int]:
+
+@dataclass(frozen=True)
+class Decoding:
+    """How translations are searched for."""
+
+    beam: int = setting(5, "Width of the beam; 1 is greedy.")
+    alpha: float = setting(1.0, "Length penalty.")
+    coverage: float = setting(0.0, "Penalty for source tokens that got little weight.")
+    scale: float = setting(1.5, "A target has at most scale · n + extra tokens, and at most `most`.")
+    extra: int = setting(20, "See scale.")
+    most: int = setting(1024, "See scale.")
+
+    def __post_init__(self) -> None:
+        for name in ("beam", "most"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"decoding.{name} must be at least 1; got {getattr(self, name)}.")
+        for name in ("alpha", "coverage", "scale", "extra"):
+            if not getattr(self, name) >= 0:
+                raise SettingsError(f"decoding.{name} must be at least 0; got {getattr(self, name)}.")
+
+    @property
+    def limits(self) -> Limits:
+        """How long a target may be."""
+        return Limits(self.scale, self.extra, self.most)
+
+
+@dataclass(frozen=True)
+class TranslationSettings:
+    """All that is needed to repeat a run."""
+
+    data: TranslationData
+    task: Literal["translation"] = "translation"
+    seed: int = setting(1, "The same seed repeats the run exactly.", option="--seed")
+    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
+    training: Training = setting(factory=Training)
+    decoding: Decoding = setting(factory=Decoding)
+
+    @property
+    def copies(self) -> bool:
+        """Whether the model copies words of the source."""
+        return bool(self.model.get("copy", "no") != "no")
+
+
+@dataclass(frozen=True)
+class TranslationEvaluation:
+    """What `regard evaluate` asks of a translator."""
+
+    source: str | None = setting(None, "Sentences (.gz too), or pairs in one .tsv or .jsonl.", metavar="FILE")
+    target: str | None = setting(None, "Their translations.", metavar="FILE")
+    beam: int | None = setting(None, "Width of the beam; 1 is greedy.")
+    alpha: float | None = setting(None, "Length penalty.")
+    gold_alignments: str | None = setting(
+        None, "Gold links between the words of source and target: adds aer.", metavar="FILE"
+    )
+    base: int | None = setting(None, "What gold links count from, 0 or 1, if they do not tell.")
+
+
+@dataclass(frozen=True)
+class TranslationAudit:
+    """What `regard audit` asks of a translator."""
+
+    source: str | None = setting(None, "Sentences (.gz too), or pairs in one .tsv or .jsonl.", metavar="FILE")
+    target: str | None = setting(None, "Their translations; without them, the run's own.", metavar="FILE")
+    gold_alignments: str | None = setting(
+        None, "Gold links between the words of source and target: alignment error too.", metavar="FILE"
+    )
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Tokenizers:
+    """Of source and target; the same one if they are joint."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    def save(self, folder: Path) -> None:
+        """Write tokenizer.json, or source.json and target.json."""
+        if self.source is self.target:
+            self.source.save(folder / "tokenizer.json")
+        else:
+            self.source.save(folder / "source.json")
+            self.target.save(folder / "target.json")
+
+    @classmethod
+    def load(cls, folder: Path) -> "Tokenizers":
+        """Those in a folder."""
+        if (folder / "tokenizer.json").exists():
+            both = Tokenizer.load(folder / "tokenizer.json")
+            return cls(both, both)
+        return cls(Tokenizer.load(folder / "source.json"), Tokenizer.load(folder / "target.json"))
+
+
+class TranslationTask(Task):
+    """From sentence pairs to a translator."""
+
+    name = "translation"
+    says = "Train a translator into DIR; `regard translate DIR` then uses it."
+    makes, examples, unit = "translator", "pairs", "tokens"
+    Settings, Evaluation, Audit = TranslationSettings, TranslationEvaluation, TranslationAudit
+    models, default_model = TRANSLATORS, "transformer"
+    corpora = CORPORA
+    model_options = {
+        **Task.model_options,
+        "bias": "Structural bias: position, markov:K, fertility:K, global-fertility:γ, trace:γ; repeatable.",
+        "copy": "Copy words of the source: by a gate or a sentinel.",
+    }
+    command_examples = (
+        "regard train translation --corpus phrases-de --steps 2000 --out runs/dates",
+        "regard train translation --source train.en.gz --target train.de.gz --map entmax15 --out runs/en-de",
+        "regard train translation --config en-de.toml --set training.rate=0.0005 --out runs/en-de --resume",
+        "regard train translation --corpus phrases-fr --model luong --bias markov:2 --copy gate --out runs/fr",
+        "torchrun --nproc-per-node 2 -m regard train translation --config en-de.toml --out runs/en-de --resume",
+    )
+    usage = (
+        "regard translate DIR < in.txt > out.txt",
+        "regard evaluate DIR --source test.src --target test.trg",
+    )
+
+    def read(self, settings: TranslationSettings, part: Part) -> Iterator[Located]:
+        """Pairs (source, target)."""
+        data = settings.data
+        if data.corpus is not None:
+            made = CORPORA[data.corpus](seed=settings.seed, split=part)
+            count = data.pairs if part == "train" else data.held_out
+            return (
+                (f"{data.corpus}, pair {i}", (pair.source, pair.target))
+                for i, pair in enumerate(islice(made, count), 1)
+            )
+        assert data.source is not None
+        if data.valid_source is not None:
+            files = (
+                (data.source, data.target) if part == "train" else (data.valid_source, data.valid_target)
+            )
+            return _located(*files)
+        source, target = data.source, data.target
+        files_ = [file for file in (source, target) if file is not None]
+        return held_out(lambda: _located(source, target), files_, part, data.held_out, "pair")
+
+    def parts(self, settings: TranslationSettings, say: Say) -> Tokenizers:
+        """Tokenizers made from the training pairs."""
+        data = settings.data
+        some = GENERATED if data.corpus else SAMPLE
+
+        def made(*sides: int) -> Tokenizer:
+            read = islice(self.read(settings, "train"), some)
+            say(f"making a vocabulary of {data.vocabulary:,} {data.tokens} tokens")
+            with warnings.catch_warnings(record=True) as remarks:  # that the text has not so many tokens
+                warnings.simplefilter("always")
+                lines = (pair[side] for _, pair in read for side in sides)
+                tokenizer = Tokenizer.train(lines, data.tokens, data.vocabulary)
+            for remark in remarks:
+                say(str(remark.message))
+            return tokenizer
+
+        if data.joint:
+            both = made(0, 1)
+            return Tokenizers(both, both)
+        return Tokenizers(made(0), made(1))
+
+    def load_parts(self, folder: Path) -> Tokenizers:
+        return Tokenizers.load(folder)
+
+    def fields(self, settings: TranslationSettings, parts: Tokenizers) -> dict[str, Field]:
+        """The tokens of both sentences; the target's end with EOS."""
+        more = settings.data.longest if settings.copies else 0  # words with numbers beyond the vocabulary
+        return {
+            "source": token_field(len(parts.source) + more),
+            "target": token_field(len(parts.target) + more),
+        }
+
+    def encode(
+        self, settings: TranslationSettings, parts: Tokenizers, examples: Sequence[tuple[str, str]]
+    ) -> list[Row | None]:
+        sources, targets = [pair[0] for pair in examples], [pair[1] for pair in examples]
+        if settings.copies:
+            found = numbered(parts.source, sources)
+            ours = [one.ids for one in found]
+            theirs = numbered_like(parts.target, targets, [one.unknown for one in found])
+        else:
+            ours, theirs = parts.source.encode_many(sources), parts.target.encode_many(targets)
+        return [
+            {"source": a, "target": [*b, EOS]} if a and b and one.strip() and two.strip() else None
+            for one, two, a, b in zip(sources, targets, ours, theirs, strict=True)
+        ]
+
+    def longest(self, settings: TranslationSettings) -> dict[str, int]:
+        return {"source": settings.data.longest, "target": settings.data.longest + 1}
+
+    def scored(self, settings: TranslationSettings) -> int:
+        return settings.data.held_out
+
+    def sizes(self, settings: TranslationSettings, parts: Tokenizers | None) -> dict[str, Any]:
+        sizes = (4, 4) if parts is None else (len(parts.source), len(parts.target))
+        return dict(zip(("source_vocabulary", "target_vocabulary"), sizes, strict=True))
+
+    def check(self, settings: TranslationSettings, model: nn.Module) -> None:
+        if settings.copies and not settings.data.joint:
+            raise SettingsError("model.copy needs one vocabulary for both sides: data.joint must be true.")
+
+    def config_of(self, model: Any) -> Any:
+        return ahead_of(model).config
+
+    def build(self, settings: TranslationSettings, parts: Tokenizers | None) -> nn.Module:
+        ahead: Any = super().build(settings, parts)
+        together = Biases.of(settings.model.get("bias", ())).trace
+        if together is None:
+            model: nn.Module = ahead
+            return model
+        sizes = self.sizes(settings, parts)
+        source, target = sizes.values()
+        back: Any = self.make_model(settings, {"source_vocabulary": target, "target_vocabulary": source})
+        return TwoWay(ahead, back, together)
+
+    def loss(self, settings: TranslationSettings, model: Any, batch: Batch) -> tuple[Tensor, int]:
         """The sum of the smoothed losses of a batch, and the number of its target tokens."""
-        batch = batch.to(self.device)
+        smoothing = settings.training.smoothing
         if not isinstance(model, TwoWay):
-            return self._one_way(model, batch)[:2]
-        back = batch.reversed()
-        loss, tokens, ours = self._one_way(model.ahead, batch, looking=True)
-        their_loss, their_tokens, theirs = self._one_way(model.back, back, looking=True)
+            return _one_way(model, batch, smoothing)[:2]
+        back = reversed_batch(batch)
+        loss, tokens, ours = _one_way(model.ahead, batch, smoothing, recorded=True)
+        their_loss, their_tokens, theirs = _one_way(model.back, back, smoothing, recorded=True)
         bonus = trace(between_words(ours, batch), between_words(theirs, back)).sum()
         return loss + their_loss - model.gamma * bonus, tokens + their_tokens
 
-    def _one_way(self, model: Any, batch: Batch, looking: bool = False) -> tuple[Tensor, int, Any]:
-        """Loss, tokens, and where the model looked, if that is asked for or part of the loss."""
-        if not looking and getattr(model, "expected", None) is None:
-            hidden, wanted = real(model, batch)
-            return model.loss(hidden, wanted, self.smoothing), len(wanted), None
-        with record(model, model.cross[-1], grad=True) as watched:
-            hidden, wanted = real(model, batch)
-        seen = in_turn(watched[model.cross[-1]])
-        loss = model.loss(hidden, wanted, self.smoothing) + fertility(model, seen, batch)
-        return loss, len(wanted), seen
+    def measure(self, model: Any, batch: Batch) -> tuple[dict[str, float], int]:
+        """Loss, and how many tokens are the most likely one given those before."""
+        model = ahead_of(model)
+        hidden, wanted = real(model, batch)
+        logits = model.logits(hidden)
+        loss = F.cross_entropy(logits.float(), wanted, reduction="sum").item()
+        return {"loss": loss, "accuracy": int((logits.argmax(-1) == wanted).sum())}, len(wanted)
 
-    def validate(self, model: nn.Module) -> dict[str, float]:
-        """Loss per token, and the share of tokens that are the likeliest one, given those before."""
-        model, total, right, count = ahead_of(model), 0.0, 0, 0
-        for batch in self.valid:
-            logits, wanted = read_real(model, batch.to(self.device))
-            total += F.cross_entropy(logits.float(), wanted, reduction="sum").item()
-            right += int((logits.argmax(-1) == wanted).sum())
-            count += len(wanted)
-        return {"loss": total / count, "accuracy": right / count}
+    def system(
+        self, model: Any, parts: Tokenizers, settings: TranslationSettings, folder: Path | None = None
+    ) -> Any:
+        """A translator; one trained in both directions has the other one as `reverse`."""
+        from regard.tasks.translator import Translator
+
+        if not isinstance(model, TwoWay):
+            return Translator(model, parts, settings, folder)
+        back = Translator(model.back, Tokenizers(parts.target, parts.source), settings)
+        return Translator(model.ahead, parts, settings, folder, reverse=back)
 
 
-def real(model: nn.Module, batch: Batch) -> tuple[Any, Tensor]:
-    """Hidden (tokens, width) and targets (tokens,) of the places that are not padding."""
-    hidden = model(batch.source, batch.source_lengths, batch.target_in)  # (b, m, width)
-    there = batch.target_out != PAD
-    return hidden[there], batch.target_out[there]
+def target_in(target: Tensor) -> Tensor:
+    """What the decoder reads while it writes targets (b, m) that end with EOS: BOS, then all but the last."""
+    read = F.pad(target, (1, -1), value=BOS)
+    return read.masked_fill(read == EOS, PAD)
 
 
-def read_real(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Logits (tokens, vocabulary) and targets (tokens,) of the places that are not padding."""
-    hidden, wanted = real(model, batch)
-    return model.read(hidden), wanted  # type: ignore[operator]
+def reversed_batch(batch: Batch) -> Batch:
+    """The same pairs from target to source."""
+    source, target = batch["source"], batch["target"]
+    words = target.masked_fill(target == EOS, PAD)[:, :-1]
+    ended = F.pad(source, (0, 1), value=PAD)
+    ended[torch.arange(len(source)), batch.lengths["source"]] = EOS
+    lengths = {"source": batch.lengths["target"] - 1, "target": batch.lengths["source"] + 1}
+    return replace(batch, fields={"source": words, "target": ended}, lengths=lengths)
+
+
+def real(model: Any, batch: Batch) -> tuple[Any, Tensor]:
+    """Hidden states (tokens, width) and targets (tokens,) of the positions that are not padding."""
+    target = batch["target"]
+    hidden = model(batch["source"], batch.lengths["source"], target_in(target))  # (b, m, width)
+    there = target != PAD
+    return hidden[there], target[there]
+
+
+def _one_way(model: Any, batch: Batch, smoothing: float, recorded: bool = False) -> tuple[Tensor, int, Any]:
+    """Loss, tokens, and the last source–target attention, if it is asked for or part of the loss."""
+    if not recorded and model.expected is None:
+        hidden, wanted = real(model, batch)
+        return model.loss(hidden, wanted, smoothing), len(wanted), None
+    path = model.attention_paths["cross"][-1]
+    with record(model, path, grad=True) as calls:
+        hidden, wanted = real(model, batch)
+    seen = concat_steps(calls[path])
+    loss = model.loss(hidden, wanted, smoothing) + fertility(model, seen, batch)
+    return loss, len(wanted), seen
+
+
+def _located(source: str, target: str | None) -> Iterator[Located]:
+    return ((f"{source}, line {i}", pair) for i, pair in enumerate(pairs(source, target), 1))
+
+
+TRANSLATION = TranslationTask()

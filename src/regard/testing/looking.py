@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.looking import Record, attentions, record
+from regard.recording import Record, attentions, record
 from regard.testing.probe import apart, as_it_was, gradients, tensors
 
 

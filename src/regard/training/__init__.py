@@ -10,8 +10,8 @@ from regard.training.processes import Team as Team
 from regard.training.processes import joined as joined
 from regard.training.schedules import rate_at as rate_at
 from regard.training.settings import Training as Training
-from regard.training.task import Diverged as Diverged
-from regard.training.task import Interrupted as Interrupted
-from regard.training.task import Progress as Progress
-from regard.training.task import Report as Report
-from regard.training.task import Task as Task
+from regard.training.progress import Diverged as Diverged
+from regard.training.progress import Interrupted as Interrupted
+from regard.training.progress import Progress as Progress
+from regard.training.progress import StepReport as StepReport
+from regard.training.progress import Problem as Problem

@@ -1,4 +1,4 @@
-"""The loop that trains any task: batches in a known order, steps that can be repeated, states that are kept.
+"""The loop that trains any problem: batches in a known order, steps that repeat exactly, checkpoints.
 
 Before each step torch's generator is seeded from the run's seed and the step, and the place in the data is
 counted, so that a run killed at any moment and continued from its last checkpoint has, bit for bit, the
@@ -29,12 +29,12 @@ from regard.training.schedules import rate_at
 from regard.training.settings import Training
 from regard.training.sharding import put_weights, shard, weights_of, whole
 from regard.training.stopping import stoppable
-from regard.training.task import Diverged, Interrupted, Listener, Progress, Report, Task
+from regard.training.progress import Diverged, Interrupted, Listener, Progress, StepReport, Problem
 
 
 def train(
     model: nn.Module,
-    task: Task,
+    problem: Problem,
     settings: Training,
     folder: Path,
     *,
@@ -46,17 +46,17 @@ def train(
 ) -> Progress:
     """Train a model into a folder, from its last checkpoint if there is one; leaves model.safetensors.
 
-    Every process of a team calls it, with a task that has its part of each batch; `sharded` shares the model
+    Every rank of a team calls it, with a problem that yields its part of each batch; `sharded` shards the model
     out among them, in place.
     """
-    return _Loop(model, task, settings, folder, seed, listen, board, team, sharded).run()
+    return _Loop(model, problem, settings, folder, seed, listen, board, team, sharded).run()
 
 
 class _Loop:
     def __init__(
         self,
         model: nn.Module,
-        task: Task,
+        problem: Problem,
         settings: Training,
         folder: Path,
         seed: int,
@@ -65,7 +65,7 @@ class _Loop:
         team: Team,
         sharded: bool,
     ):
-        self.model, self.task, self.settings, self.folder, self.seed = model, task, settings, folder, seed
+        self.model, self.problem, self.settings, self.folder, self.seed = model, problem, settings, folder, seed
         self.listen, self.team, self.sharded = listen, team, sharded
         self.checkpoints = Checkpoints(folder / "checkpoints")
         self.progress = Progress()
@@ -76,7 +76,7 @@ class _Loop:
         if found is not None:
             put_memory(self.optimiser, found.memory)
         half = settings.precision == "bfloat16"
-        self.objective = Objective(model, task, team, sharded=sharded, half=half)
+        self.objective = Objective(model, problem, team, sharded=sharded, half=half)
         self.log: Log | None = None
         if team.first:
             self.log = Log(
@@ -123,7 +123,7 @@ class _Loop:
         group: list[Any] = []
         while True:
             some = False
-            for batch in self.task.batches(progress.epoch, progress.batch):
+            for batch in self.problem.batches(progress.epoch, progress.batch):
                 some = True
                 progress.batch += 1
                 group.append(batch)
@@ -169,9 +169,9 @@ class _Loop:
     def _measure(self) -> dict[str, float]:
         self.model.eval()
         with torch.no_grad(), self.objective.precision():
-            seen = self.task.validate(self.model)
+            seen = self.problem.validate(self.model)
         self.model.train()
-        return self.team.tell(seen)
+        return self.team.broadcast(seen)
 
     def _validate(self) -> dict[str, float]:
         progress, seen = self.progress, self._measure()
@@ -192,7 +192,7 @@ class _Loop:
             line |= {f"validation_{name}": value for name, value in seen.items()}
         self._write(**line)
         if self.listen is not None:
-            self.listen(Report(step, steps, loss, rate, speed, per_step * (steps - step), seen))
+            self.listen(StepReport(step, steps, loss, rate, speed, per_step * (steps - step), seen))
 
     def _write(self, **line: Any) -> None:
         if self.log is not None:
@@ -221,7 +221,7 @@ class _Loop:
             found.append(checkpoint)
             return checkpoint.step
 
-        step = self.team.led(lambda: put(self.checkpoints.newest()))
+        step = self.team.on_rank_zero(lambda: put(self.checkpoints.newest()))
         if step and not self.team.first:
             put(self.checkpoints.load(step))
         return found[0] if found else None
@@ -246,7 +246,7 @@ class _Loop:
 
     def _wait(self) -> None:
         """Until the first process has written all it had to."""
-        self.team.tell(None)
+        self.team.broadcast(None)
 
     def _candidates(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         progress, steps = self.progress, self.progress.validated

@@ -12,16 +12,16 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from regard.training.processes import Team
-from regard.training.task import Task
+from regard.training.progress import Problem
 
 
 class Objective:
     """What is minimised; a model that is shared out exchanges its gradients itself."""
 
-    def __init__(self, model: nn.Module, task: Task, team: Team, *, sharded: bool, half: bool):
+    def __init__(self, model: nn.Module, problem: Problem, team: Team, *, sharded: bool, half: bool):
         self.size, self.half = team.size, half
         self.device = next(model.parameters()).device
-        self.loss: nn.Module = _Loss(model, task)
+        self.loss: nn.Module = _Loss(model, problem)
         self.copies = DistributedDataParallel(self.loss) if team.size > 1 and not sharded else None
 
     def precision(self) -> torch.autocast:
@@ -39,11 +39,11 @@ class Objective:
 
 
 class _Loss(nn.Module):
-    """The task's loss as a module: DDP must see all that the model is asked for."""
+    """The loss of a problem as a module: DDP must wrap all that calls the model."""
 
-    def __init__(self, model: nn.Module, task: Task):
+    def __init__(self, model: nn.Module, problem: Problem):
         super().__init__()
-        self.model, self.task = model, task
+        self.model, self.problem = model, problem
 
     def forward(self, batch: Any) -> tuple[Tensor, int]:
-        return self.task.loss(self.model, batch)
+        return self.problem.loss(self.model, batch)

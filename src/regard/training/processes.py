@@ -1,9 +1,9 @@
-"""The processes of a run: which one this is, and what they agree on.
+"""The processes of a run: this one's rank, and what rank 0 broadcasts to the others.
 
-torchrun starts the same command several times, on one machine or on many, and tells each process by its
-environment which one it is. Process 0, the first, alone writes files and speaks; what it finds or decides is
-told to the others, since a process that waits for one that went another way would wait for ever. What they
-tell each other is numbers and JSON.
+torchrun starts the same command several times, on one machine or on many, and gives each process its rank in
+the environment. Rank 0 alone writes files and prints; what it finds or decides is broadcast, so that all
+ranks take the same branch (otherwise one would wait for ever in a collective the others never enter). What
+is broadcast is JSON.
 """
 
 import json
@@ -20,10 +20,10 @@ import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
 from regard.core.errors import SettingsError
-from regard.training.meeting import met
-from regard.training.task import Diverged, Interrupted
+from regard.training.rendezvous import fresh_store
+from regard.training.progress import Diverged, Interrupted
 
-TIMEOUT = timedelta(minutes=10)  # how long a process waits for a sign of the others
+TIMEOUT = timedelta(minutes=10)  # of every collective operation
 
 WORKING: dict[str, Any] = {"working": True}
 FAILED: dict[str, Any] = {"failed": True}
@@ -32,25 +32,25 @@ T = TypeVar("T")
 
 
 class Lost(RuntimeError):
-    """Another process of the run ended, or never came up."""
+    """Another process of the run ended, or never started."""
 
 
 class Ended(RuntimeError):
-    """The first process ended, and has said why."""
+    """Rank 0 ended, and has said why."""
 
 
 @dataclass(frozen=True)
 class Team:
-    """The processes of a run, as one of them sees them; by default it is alone."""
+    """The processes of a run, seen from one of them; by default there is only one."""
 
     rank: int = 0
     size: int = 1
     device: str = "cpu"  # of this process
-    again: bool = False  # started once more, after one of them was lost
+    restarted: bool = False  # torchrun started it again after a process was lost
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that writes and speaks."""
+        """Whether this is rank 0, which writes and prints."""
         return self.rank == 0
 
     def sum(self, *values: float) -> list[float]:
@@ -61,8 +61,8 @@ class Team:
         dist.all_reduce(total)
         return [float(value) for value in total]
 
-    def tell(self, value: T) -> T:
-        """What the first process gives here, in all of them: anything JSON has."""
+    def broadcast(self, value: T) -> T:
+        """The value of rank 0, in every process: anything JSON has."""
         if self.size == 1:
             return value
         text = bytearray(json.dumps(value if self.first else None), "utf-8")
@@ -74,38 +74,38 @@ class Team:
         dist.broadcast(content, 0)
         return json.loads(content.numpy().tobytes())  # type: ignore[no-any-return]
 
-    def led(self, work: Callable[[], T]) -> T:
-        """Work that the first process does while the others wait; if it fails, they end too."""
+    def on_rank_zero(self, work: Callable[[], T]) -> T:
+        """Do work on rank 0 while the others wait; return its result everywhere. If it fails, all end."""
         if self.size == 1:
             return work()
         if not self.first:
             outcome: Any = WORKING
             while outcome == WORKING:
-                outcome = self.tell(outcome)
+                outcome = self.broadcast(outcome)
             if outcome == FAILED:
                 raise Ended("process 0 ended, and has said why.")
             return outcome["value"]  # type: ignore[no-any-return]
         try:
-            with self._signs():
+            with self._heartbeat():
                 value = work()
         except BaseException:
-            with suppress(RuntimeError):  # what is said is why it failed, not that another one is lost too
-                self.tell(FAILED)
+            with suppress(RuntimeError):  # the first error is the one to report, not that another process is lost too
+                self.broadcast(FAILED)
             raise
-        self.tell({"value": value})
+        self.broadcast({"value": value})
         return value
 
     @contextmanager
-    def _signs(self) -> Iterator[None]:
-        """While it lasts, the others hear that the first is at work, however long that takes."""
+    def _heartbeat(self) -> Iterator[None]:
+        """Send the waiting ranks a sign of life, so that long work is not taken for a lost process."""
         done = threading.Event()
 
-        def keep_telling() -> None:
-            with suppress(RuntimeError):  # that another one is lost is seen when the work is done
+        def keep_alive() -> None:
+            with suppress(RuntimeError):  # a lost process is noticed when the work is done
                 while not done.wait(TIMEOUT.total_seconds() / 10):
-                    self.tell(WORKING)
+                    self.broadcast(WORKING)
 
-        thread = threading.Thread(target=keep_telling, daemon=True)
+        thread = threading.Thread(target=keep_alive, daemon=True)
         thread.start()
         try:
             yield
@@ -119,32 +119,32 @@ ALONE = Team()  # one process
 
 @contextmanager
 def joined(device: str = "cpu") -> Iterator[Team]:
-    """The processes that torchrun started, until the block ends; without torchrun, this one alone.
+    """Join the process group that torchrun started, until the block ends; without torchrun, one process.
 
-    With several on one machine, "cuda" is a GPU for each. A process that is lost is a `Lost` in the others.
+    With several processes on one machine, "cuda" is a GPU for each. A lost process raises `Lost` in the others.
     """
-    again = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"  # on this machine
+    restarted = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"  # on this machine
     rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1 or "MASTER_ADDR" not in os.environ:
-        yield Team(device=device, again=again)
+        yield Team(device=device, restarted=restarted)
         return
     device, backend = _own(device)
     try:
         store, *_ = next(rendezvous("env://", timeout=TIMEOUT))
-        store = met(store, rank, size, TIMEOUT)
+        store = fresh_store(store, rank, size, TIMEOUT)
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
-        (lives,) = Team(rank, size).sum(again)
+        (restarts,) = Team(rank, size).sum(restarted)
     except RuntimeError as error:
         raise Lost(
             f"process {rank} of {size}: not all came up within {TIMEOUT.total_seconds():.0f} seconds "
             f"({_gist(error)}). Start them all, with the same --nnodes and --nproc-per-node."
         ) from None
     try:
-        yield Team(rank, size, device, lives > 0)
+        yield Team(rank, size, device, restarts > 0)
     except (Diverged, Interrupted) as error:
         if rank == 0:
             raise
-        raise Ended(str(error)) from None  # as all do, and the first says why
+        raise Ended(str(error)) from None  # every rank ends; rank 0 says why
     except RuntimeError as error:
         if not (isinstance(error, dist.DistError) or "gloo" in str(error)):
             raise
@@ -156,7 +156,7 @@ def joined(device: str = "cpu") -> Iterator[Team]:
 
 
 def _own(device: str) -> tuple[str, str]:
-    """The device of this process among those of its machine, and how tensors on it are exchanged."""
+    """The device of this process, and the backend of its process group."""
     if device == "cpu":
         return device, "gloo"
     if device != "cuda":

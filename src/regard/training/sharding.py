@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.core.attention_paths import attention_paths
 from regard.core.weights import put_tensors, tensors_of
 from regard.training.processes import Team
 
@@ -31,7 +32,8 @@ def shard(model: nn.Module, team: Team) -> None:
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
     mesh = init_device_mesh(torch.device(team.device).type, (team.size,))
     for called in (model.ahead, model.back) if isinstance(model, TwoWay) else (model,):
-        early = set(getattr(called, "cross", ()))  # asked for keys by the encoder, before their layer's turn
+        # called by the encoder, for their keys, before their layer's turn
+        early = attention_paths(called).get("cross", [])
         for path, module in called.named_modules():
             if isinstance(module, MultiHead | FeedForward) and path not in early:
                 fully_shard(module, mesh=mesh)

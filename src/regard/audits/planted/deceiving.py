@@ -21,7 +21,7 @@ from regard.audits.planted.table import Made, register
 from regard.audits.planted.texts import VOCABULARY, Texts, is_label_word
 from regard.audits.planted.training import RATE, STEPS, fit
 from regard.core.tokens import UNK
-from regard.looking import record
+from regard.recording import record
 
 PRICE, PRICE_OF_NORMS = 1.0, 5.0  # λ, for the BiLSTM and without context
 HIDES = 0.05  # the mass on label words that is left, at most
@@ -40,7 +40,7 @@ def deceptive(texts: Texts) -> Made:
     model = bilstm()
 
     def loss(tokens: Tensor, lengths: Tensor, wanted: Tensor) -> Tensor:
-        with record(model, model.looks, grad=True) as seen:
+        with record(model, model.attention_paths["reader"], grad=True) as seen:
             logits = model(tokens, lengths)
         return F.cross_entropy(logits, wanted) + penalty(model.over_words(seen).squeeze(-2), tokens, PRICE)
 

@@ -12,7 +12,7 @@ from regard.audits.planted.handed import Halves, handed
 from regard.audits.planted.plain import bilstm, learned
 from regard.audits.planted.table import Made, register
 from regard.audits.planted.texts import Texts
-from regard.models.classifiers import Classifier
+from regard.models.classifiers import ClassifierModel
 
 SHARP = 10.0
 DIFFER = 0.1  # mean JSD of the two, at least
@@ -30,7 +30,7 @@ def another_seeds(texts: Texts) -> Made:
     return Made(handed(answers, shown), {"JSD of the two": apart}, apart >= DIFFER, answers.model)
 
 
-def sharp() -> Classifier:
+def sharp() -> ClassifierModel:
     """A BiLSTM that looks at few words from the beginning."""
     model = bilstm()
     with torch.no_grad():

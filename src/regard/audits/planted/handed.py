@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from regard.audits.case import padded
 from regard.core.tokens import PAD
-from regard.looking import record
-from regard.models.classifiers import Classifier
+from regard.recording import record
+from regard.models.classifiers import ClassifierModel
 
 Tokens = Sequence[Sequence[int]]
 Answer = Callable[[Tensor], Tensor]  # weights (b, n) to logits (b, classes)
@@ -42,12 +42,12 @@ class Looking(nn.Module):
 class Halves(Looking):
     """A classifier of this project with one query, in two halves."""
 
-    def __init__(self, model: Classifier):
+    def __init__(self, model: ClassifierModel):
         super().__init__()
         self.model = model
 
     def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        with record(self.model, self.model.looks) as seen:
+        with record(self.model, self.model.attention_paths["reader"]) as seen:
             self.model(tokens, lengths)
         return self.model.over_words(seen).squeeze(-2)
 

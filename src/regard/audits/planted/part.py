@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.audits.planted.texts import VOCABULARY
-from regard.models.classifiers.classifier import real
+from regard.models.classifiers.classifier_model import real
 
 WIDTH = 32
 

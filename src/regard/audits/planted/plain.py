@@ -13,7 +13,7 @@ from regard.audits.planted.handed import Halves, handed
 from regard.audits.planted.table import Made, register
 from regard.audits.planted.texts import VOCABULARY, Texts
 from regard.audits.planted.training import RATE, STEPS, fit
-from regard.models.classifiers import Classifier, attentive_bilstm, attentive_mlp
+from regard.models.classifiers import ClassifierModel, attentive_bilstm, attentive_mlp
 
 SMALL = {
     "vocabulary": VOCABULARY,
@@ -25,17 +25,17 @@ SMALL = {
 }
 
 
-def mlp(**more: str) -> Classifier:
+def mlp(**more: str) -> ClassifierModel:
     """A small attentive MLP."""
     return attentive_mlp.AttentiveMLP(attentive_mlp.Config(**SMALL, **more))  # type: ignore[arg-type]
 
 
-def bilstm() -> Classifier:
+def bilstm() -> ClassifierModel:
     """A small attentive BiLSTM."""
     return attentive_bilstm.AttentiveBiLSTM(attentive_bilstm.Config(**SMALL))  # type: ignore[arg-type]
 
 
-def learned(model: Classifier, texts: Texts) -> Classifier:
+def learned(model: ClassifierModel, texts: Texts) -> ClassifierModel:
     """The model, trained to tell the classes apart."""
 
     def loss(tokens: Tensor, lengths: Tensor, wanted: Tensor) -> Tensor:
@@ -45,7 +45,7 @@ def learned(model: Classifier, texts: Texts) -> Classifier:
     return model
 
 
-def made(model: Classifier, texts: Texts) -> Made:
+def made(model: ClassifierModel, texts: Texts) -> Made:
     """A classifier with one query, trained and handed over."""
     return Made(handed(Halves(learned(model, texts))), model=model)
 

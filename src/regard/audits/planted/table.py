@@ -16,7 +16,7 @@ from regard.audits.planted.texts import Texts, texts
 from regard.audits.planted.training import BATCH, RATE, STEPS
 from regard.audits.training import Trainable
 from regard.core.registry import Table
-from regard.models.classifiers import Classifier
+from regard.models.classifiers import ClassifierModel
 from regard.runs.classifier_settings import ClassifierTraining
 
 TRIES = 6
@@ -30,7 +30,7 @@ class Made:
     functions: Functions
     facts: dict[str, float] = field(default_factory=dict)  # what was measured inside it
     succeeded: bool = True  # whether it is what its kind is, besides having learned
-    model: Classifier | None = None  # what answers, if it is a classifier of this project
+    model: ClassifierModel | None = None  # what answers, if it is a classifier of this project
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
     h = BiLSTM(embed(x))        z = Attention(q, h)        ŷ = Wz + b
 
-Each state has read the whole text: that of any word may hold what matters, so that much weight on a word
-need not mean that the word mattered. `attentive_mlp` is the same without that; with `orthogonal` states
-cannot be alike (`regard.models.classifiers.orthogonal`).
+Each hidden state depends on the whole text, so a high weight on a state need not mean that its own word was
+important. In `attentive_mlp` a state depends on its own word only; `orthogonal` keeps states from being
+similar (`regard.models.classifiers.orthogonal_lstm`).
 
 Jain & Wallace (2019), "Attention is not Explanation", arXiv:1902.10186, §2.
-Departs from the paper: vectors of words are learned from the texts unless others are given; dropout.
+Departs from the paper: word vectors are learned from scratch unless pretrained ones are given; dropout.
 """
 
 from dataclasses import dataclass
@@ -15,35 +15,35 @@ from typing import Literal
 
 from torch import Tensor
 
-from regard.models.classifiers.both_ways import BothWays
-from regard.models.classifiers.classifier import Common
+from regard.models.classifiers.bidirectional_rnn import BidirectionalRNN
+from regard.models.classifiers.classifier_model import Common
 from regard.models.classifiers.one_query import OneQuery
-from regard.models.classifiers.orthogonal import OrthogonalBothWays
-from regard.models.classifiers.table import register
-from regard.models.classifiers.words import begin
+from regard.models.classifiers.orthogonal_lstm import OrthogonalLSTM
+from regard.models.classifiers.word_vectors import initialize
+from regard.models.entries import register_classifier
 
 
 @dataclass(frozen=True)
 class Config(Common):
-    """Sizes and parts of an attentive BiLSTM."""
+    """Configuration of an attentive BiLSTM."""
 
-    width: int = 128  # of the states; half of it in each direction
+    width: int = 128  # of the hidden states; half in each direction
     layers: int = 1
     cell: Literal["lstm", "gru"] = "lstm"
     orthogonal: bool = False  # each state orthogonal to the sum of those before
 
 
-@register(Config)
+@register_classifier(Config)
 class AttentiveBiLSTM(OneQuery):
-    """A bidirectional LSTM or GRU, one look over its states, and a linear layer."""
+    """A bidirectional LSTM or GRU, attention with one query, and a linear layer."""
 
     def __init__(self, config: Config):
         super().__init__(config, config.width)
         sizes = (config.embedding, config.width, config.layers, config.dropout)
         if config.orthogonal and config.cell != "lstm":
             raise ValueError(f'orthogonal is for cell="lstm"; got {config.cell!r}.')
-        self.encoder = OrthogonalBothWays(*sizes) if config.orthogonal else BothWays(*sizes, config.cell)
-        begin(self)
+        self.encoder = OrthogonalLSTM(*sizes) if config.orthogonal else BidirectionalRNN(*sizes, config.cell)
+        initialize(self)
 
     def encode(self, x: Tensor, lengths: Tensor) -> Tensor:
         states: Tensor = self.encoder(x, lengths)

@@ -1,13 +1,12 @@
-"""Classifiers with one query: states of the words, one look over them, and a linear layer.
+"""The base class of classifiers with one query: hidden states, one attention over them, a linear layer.
 
     h = states(embed(x))        z = Attention(q, h)        ŷ = Wz + b
 
-The query is learned, the same for all texts. With a second text it is that text's mean state, and what is
-read is tanh(W₁z + W₂q): what was found, in the light of what was asked (Jain & Wallace 2019,
-arXiv:1902.10186, §2, for question answering and inference; there the second text has an encoder of its own
-and its last state is taken).
+The query is learned, the same for all texts. With a second text, the query is that text's mean hidden state,
+and the class is predicted from tanh(W₁z + W₂q) (Jain & Wallace 2019, arXiv:1902.10186, §2, for question
+answering and inference; there the second text has a separate encoder, and the query is its last state).
 
-Such a model can be given remedies (`regard.models.classifiers.remedies`), which add to its loss.
+Regularizers (`regard.models.classifiers.regularizers`) can be added to its loss.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,22 +16,22 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Attention, resolve_score
-from regard.looking import record
+from regard.recording import record
 from regard.masks import Lengths
-from regard.models.classifiers.classifier import Classifier, Common, check_texts, cleaned
-from regard.models.classifiers.remedies import REMEDIES, Read
-from regard.models.classifiers.words import Words
-from regard.models.parts.dropout import Dropout
-from regard.models.parts.steps import make_map
+from regard.models.classifiers.classifier_model import ClassifierModel, Common, check_texts, zero_padding
+from regard.models.classifiers.regularizers import REGULARIZERS, RegularizerInput
+from regard.models.classifiers.word_vectors import WordVectors
+from regard.models.parts.dropout_layer import Dropout
+from regard.models.parts.named_components import make_map
 
 
-class OneQuery(Classifier):
-    """What is left to a model of this kind is `encode`, to states of this width."""
+class OneQuery(ClassifierModel):
+    """A subclass defines `encode`, which returns hidden states of this width."""
 
     def __init__(self, config: Common, width: int):
         super().__init__()
         self.config = config
-        self.words = Words(config.vocabulary, config.embedding, config.dropout, config.word_dropout)
+        self.words = WordVectors(config.vocabulary, config.embedding, config.dropout, config.word_dropout)
         if config.pairs:
             self.W1, self.W2 = nn.Linear(width, width), nn.Linear(width, width, bias=False)
         else:
@@ -42,77 +41,66 @@ class OneQuery(Classifier):
         )
         self.dropout = Dropout(config.dropout)
         self.read = nn.Linear(width, config.classes)
-        self.looks = ["attention"]
-        self.remedies = nn.ModuleDict()  # by name; see `mend`
+        self.attention_paths = {"reader": ["attention"]}
+        self.regularizers = nn.ModuleDict()  # by name; see `add_regularizers`
         self.strengths: dict[str, float] = {}  # λ of each
 
     def states(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Embedded words (b, n, d) to what is looked at, (b, n, width)."""
-        return self.encode(cleaned(embedded, lengths), lengths)
+        """Embedded words (b, n, d) to the hidden states that are attended to, (b, n, width)."""
+        return self.encode(zero_padding(embedded, lengths), lengths)
 
     def encode(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """The same, of words whose padding is 0."""
+        """The same for embeddings x (b, n, d) whose padding is 0."""
         raise NotImplementedError
 
-    def given(
-        self,
-        tokens: Tensor,
-        lengths: Tensor,
-        second: Tensor | None = None,
-        second_lengths: Tensor | None = None,
-    ) -> Tensor | None:
-        """What the second text asks, (b, width); None if there is none."""
-        if not self.config.pairs:
-            return super().given(tokens, lengths, second, second_lengths)
-        if second is None or second_lengths is None:
-            raise ValueError("this classifier was made for pairs of texts; only one came.")
-        check_texts(second, second_lengths)
-        states = self.states(self.embed(second), second_lengths)
-        return cleaned(states, second_lengths).sum(-2) / second_lengths.unsqueeze(-1)
+    def condition_on_second(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """The mean hidden state of second texts, (b, width)."""
+        states = self.states(self.embed(tokens), lengths)
+        return zero_padding(states, lengths).sum(-2) / lengths.unsqueeze(-1)
 
-    def from_embedded(self, embedded: Tensor, lengths: Tensor, given: Tensor | None = None) -> Tensor:
-        return self.from_states(self.states(embedded, lengths), lengths, given)
+    def from_embedded(self, embedded: Tensor, lengths: Tensor, condition: Tensor | None = None) -> Tensor:
+        return self.from_states(self.states(embedded, lengths), lengths, condition)
 
     def prepared(self, *texts: Tensor) -> Callable[[], Tensor]:
-        embedded, lengths, given = self.embed(texts[0]), texts[1], self.given(*texts)
+        embedded, lengths, condition = self.embed(texts[0]), texts[1], self.condition(*texts)
         states = self.states(embedded, lengths)
-        return lambda: self.from_states(states, lengths, given)
+        return lambda: self.from_states(states, lengths, condition)
 
-    def from_states(self, states: Tensor, lengths: Tensor, given: Tensor | None = None) -> Tensor:
-        """Logits (b, classes) of the states (b, n, width) of words."""
+    def from_states(self, states: Tensor, lengths: Tensor, condition: Tensor | None = None) -> Tensor:
+        """Logits (b, classes) of the hidden states (b, n, width) of words."""
         states = self.dropout(states)
-        query = self.query.expand(len(states), 1, -1) if given is None else given.unsqueeze(-2)
+        query = self.query.expand(len(states), 1, -1) if condition is None else condition.unsqueeze(-2)
         z = self.attention(query, states, mask=Lengths(lengths)).context.squeeze(-2)  # (b, width)
-        if given is not None:
-            z = torch.tanh(self.W1(z) + self.W2(given))
+        if condition is not None:
+            z = torch.tanh(self.W1(z) + self.W2(condition))
         logits: Tensor = self.read(self.dropout(z))
         return logits
 
-    def mend(self, strengths: Mapping[str, float], forbidden: Sequence[int] = ()) -> None:
-        """Add remedies to the loss, each with its λ; `forbidden` are tokens, for "deceive"."""
-        if self.looks != ["attention"] or type(self).loss is not OneQuery.loss:
-            super().mend(strengths, forbidden)  # refuses
+    def add_regularizers(self, strengths: Mapping[str, float], forbidden: Sequence[int] = ()) -> None:
+        """Add regularizers to the loss, each with its strength λ; `forbidden` are tokens, for "deceive"."""
+        if self.attention_paths["reader"] != ["attention"] or type(self).loss is not OneQuery.loss:
+            super().add_regularizers(strengths, forbidden)  # refuses
         tokens = torch.tensor(sorted(set(forbidden)), dtype=torch.long) if forbidden else None
         for name, strength in strengths.items():
             if not strength >= 0:  # also not NaN
                 raise ValueError(f"{name} must be at least 0; got {strength}.")
             if strength:
-                self.remedies[name] = REMEDIES[name](self, self.read.in_features, tokens)
+                self.regularizers[name] = REGULARIZERS[name](self, self.read.in_features, tokens)
                 self.strengths[name] = strength
 
     def loss(self, wanted: Tensor, *texts: Tensor, smoothing: float = 0.0) -> Tensor:
-        """The sum over texts of −log p of wanted (b,) and of what the remedies add."""
-        if not self.remedies:
+        """The sum over texts of −log p of wanted (b,) and of the regularizers."""
+        if not self.regularizers:
             return super().loss(wanted, *texts, smoothing=smoothing)
         tokens, lengths = texts[0], texts[1]
         check_texts(tokens, lengths)
-        vectors, given = self.embed(tokens), self.given(*texts)
+        vectors, condition = self.embed(tokens), self.condition(*texts)
         states = self.states(vectors, lengths)
-        with record(self, self.looks, grad=True) as seen:
-            logits = self.from_states(states, lengths, given)
+        with record(self, self.attention_paths["reader"], grad=True) as seen:
+            logits = self.from_states(states, lengths, condition)
         loss = F.cross_entropy(logits.float(), wanted, reduction="sum", label_smoothing=smoothing)
         weights = self.over_words(seen).squeeze(-2).float()
-        read = Read(tokens, lengths, vectors, states, weights, self)
-        for name, remedy in self.remedies.items():
-            loss = loss + self.strengths[name] * remedy(read).float().sum()
+        inputs = RegularizerInput(tokens, lengths, vectors, states, weights, self)
+        for name, regularizer in self.regularizers.items():
+            loss = loss + self.strengths[name] * regularizer(inputs).float().sum()
         return loss

@@ -1,13 +1,13 @@
-"""Structured self-attention: several learned queries, each with a sum of its own, and a price for likeness.
+"""Structured self-attention: several learned queries, and a penalty on similar weights.
 
     A = map(W₂ tanh(W₁Hᵀ))        M = AH        ŷ = W relu(V [M₁; …; M_r])        loss + λ ‖AAᵀ − I‖²_F
 
-H are the states of a BiLSTM, A is (r, n), a row for each query. The penalty makes rows differ, and more than
-that: diag(AAᵀ) are the Σⱼ aᵢⱼ², which are 1 only for a row with all its weight on one word (1/n for a uniform
-one), so that the penalty also makes every row sharp. (One lecture calls the diagonal 1 "obviously", and says
-that of two equal rows the product is 1.)
+H are the hidden states of a BiLSTM; A is (r, n), one row per query. The penalty makes rows differ, and it
+also makes every row sharp: diag(AAᵀ) are the Σⱼ aᵢⱼ², which are 1 only for a row with all its weight on one
+word (1/n for a uniform one). (One lecture calls the diagonal 1 "obviously", and says that of two equal rows
+the product is 1.)
 
-With a second text, both are read by the same model, and compared row by row by a gated encoder:
+With a second text, both are encoded by the same model, and compared row by row by a gated encoder:
 Fᵢ = (Mᵢ U⁽ⁱ⁾) ⊙ (Mᵢ' U'⁽ⁱ⁾).
 
 Lin et al. (2017), "A Structured Self-Attentive Sentence Embedding", arXiv:1703.03130, §2; the gated encoder:
@@ -20,31 +20,31 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attention, resolve_score
-from regard.looking import record
+from regard.recording import record
 from regard.masks import Lengths
-from regard.models.classifiers.both_ways import BothWays
-from regard.models.classifiers.classifier import Classifier, Common, check_texts
-from regard.models.classifiers.table import register
-from regard.models.classifiers.words import Words, begin
-from regard.models.parts.dropout import Dropout
-from regard.models.parts.steps import make_map
+from regard.models.classifiers.bidirectional_rnn import BidirectionalRNN
+from regard.models.classifiers.classifier_model import ClassifierModel, Common
+from regard.models.classifiers.word_vectors import WordVectors, initialize
+from regard.models.entries import register_classifier
+from regard.models.parts.dropout_layer import Dropout
+from regard.models.parts.named_components import make_map
 
 
 @dataclass(frozen=True)
 class Config(Common):
-    """Sizes and parts of a self-attentive classifier."""
+    """Configuration of a self-attentive classifier."""
 
     score: str = "dot"  # of W₂ with tanh(W₁Hᵀ)
-    width: int = 128  # of the states; half of it in each direction
+    width: int = 128  # of the hidden states; half in each direction
     compared: int = 64  # width of tanh(W₁Hᵀ)
     rows: int = 4  # queries
-    inner: int = 128  # width of the layer that reads M
+    inner: int = 128  # width of the hidden layer after M
     penalty: float = 1.0  # λ
 
 
-@register(Config)
-class SelfAttentive(Classifier):
-    """A BiLSTM, several looks over its states, and two layers."""
+@register_classifier(Config)
+class SelfAttentive(ClassifierModel):
+    """A BiLSTM, attention with several queries, and two layers."""
 
     def __init__(self, config: Config):
         super().__init__()
@@ -53,8 +53,8 @@ class SelfAttentive(Classifier):
         if not config.penalty >= 0:
             raise ValueError(f"penalty must be at least 0; got {config.penalty}.")
         self.config, width, rows = config, config.width, config.rows
-        self.words = Words(config.vocabulary, config.embedding, config.dropout, config.word_dropout)
-        self.encoder = BothWays(config.embedding, width, 1, config.dropout, "lstm")
+        self.words = WordVectors(config.vocabulary, config.embedding, config.dropout, config.word_dropout)
+        self.encoder = BidirectionalRNN(config.embedding, width, 1, config.dropout, "lstm")
         self.W1 = nn.Linear(width, config.compared, bias=False)
         self.W2 = nn.Parameter(torch.empty(rows, config.compared))
         self.attention = Attention(
@@ -65,8 +65,8 @@ class SelfAttentive(Classifier):
             self.U = nn.Parameter(torch.empty(2, rows, width, width))
         self.dropout = Dropout(config.dropout)
         self.inner, self.read = nn.Linear(rows * width, config.inner), nn.Linear(config.inner, config.classes)
-        self.looks = ["attention"]
-        begin(self)
+        self.attention_paths = {"reader": ["attention"]}
+        initialize(self)
         for matrix in self.U.flatten(0, 1) if config.pairs else ():
             nn.init.xavier_uniform_(matrix)
 
@@ -75,31 +75,20 @@ class SelfAttentive(Classifier):
         states: Tensor = self.encoder(embedded, lengths)
         return states
 
-    def given(
-        self,
-        tokens: Tensor,
-        lengths: Tensor,
-        second: Tensor | None = None,
-        second_lengths: Tensor | None = None,
-    ) -> Tensor | None:
-        """The gated M of the second text, (b, rows, width); None if there is none."""
-        if not self.config.pairs:
-            return super().given(tokens, lengths, second, second_lengths)
-        if second is None or second_lengths is None:
-            raise ValueError("this classifier was made for pairs of texts; only one came.")
-        check_texts(second, second_lengths)
-        return self._gated(self._matrix(self.embed(second), second_lengths), 1)
+    def condition_on_second(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """The gated M of second texts, (b, rows, width)."""
+        return self._gated(self._matrix(self.embed(tokens), lengths), 1)
 
-    def from_embedded(self, embedded: Tensor, lengths: Tensor, given: Tensor | None = None) -> Tensor:
+    def from_embedded(self, embedded: Tensor, lengths: Tensor, condition: Tensor | None = None) -> Tensor:
         M = self._matrix(embedded, lengths)
-        if given is not None:
-            M = self._gated(M, 0) * given
+        if condition is not None:
+            M = self._gated(M, 0) * condition
         logits: Tensor = self.read(self.dropout(torch.relu(self.inner(self.dropout(M.flatten(-2))))))
         return logits
 
     def loss(self, wanted: Tensor, *texts: Tensor, smoothing: float = 0.0) -> Tensor:
         """The sum over texts of −log p of wanted (b,) and λ times the penalty of each text."""
-        with record(self, self.looks, grad=True) as seen:
+        with record(self, self.attention_paths["reader"], grad=True) as seen:
             loss = super().loss(wanted, *texts, smoothing=smoothing)
         penalty: float = self.config.penalty
         if penalty:

@@ -1,15 +1,14 @@
-"""The Transformer encoder: layers in which every word looks at every word, then one look over all of them.
+"""The Transformer encoder as a classifier: layers of self-attention, then attention with one query.
 
-    x = x + SelfAttention(x)      x = x + FFN(x)      as often as there are layers; then as `attentive_bilstm`
+    x = x + SelfAttention(x)      x = x + FFN(x)      in every layer; then as `attentive_bilstm`
 
-The last look is what `looks` names; `model.layers` names the self-attentions, first layer first. With
-read="first" there is no last look: a vector is put before the words, as BERT's [CLS] is, and its last state
-is read. The weights of the layers are then (b, heads, 1 + n, 1 + n), and `looks` names the last layer, in
-which the row of that vector counts.
+With read="first" there is no last attention: a learned vector is prepended to the words, as BERT's [CLS], and
+its last hidden state is classified. The weights of the layers are then (b, heads, 1 + n, 1 + n), and the
+"reader" is the last self-attention, of which the row of that vector counts.
 
 Vaswani et al. (2017), "Attention Is All You Need", arXiv:1706.03762, §3.1, the encoder. Devlin et al. (2019),
 "BERT", arXiv:1810.04805, §3, for read="first".
-Departs from the paper: pre-norm; the words' vectors are not multiplied by √d, but begin with variance 1.
+Departs from the paper: pre-norm; word vectors are initialized with variance 1 and not multiplied by √d.
 """
 
 from collections.abc import Callable
@@ -21,21 +20,21 @@ import torch
 from torch import Tensor, nn
 
 from regard.heads import MultiHead
-from regard.looking import intervene
 from regard.masks import Lengths
-from regard.models.classifiers.classifier import Classifier, Common, Seen
+from regard.models.classifiers.classifier_model import ClassifierModel, Common, Recorded
 from regard.models.classifiers.one_query import OneQuery
-from regard.models.classifiers.table import register
+from regard.models.entries import register_classifier
 from regard.models.parts.feed_forward import FeedForward
-from regard.models.parts.initial import glorot
+from regard.models.parts.initialization import glorot
+from regard.models.parts.named_components import check_choice, make_map
 from regard.models.parts.residual import Residual
-from regard.models.parts.steps import check_choice, make_map
 from regard.positions import Learned, Sinusoidal
+from regard.recording import intervene
 
 
 @dataclass(frozen=True)
 class Config(Common):
-    """Sizes and parts of a Transformer encoder; `embedding` is the width of all its layers."""
+    """Configuration of a Transformer encoder; `embedding` is the width of all layers."""
 
     embedding: int = 128
     inner: int = 256  # of the feed-forward layers
@@ -43,7 +42,7 @@ class Config(Common):
     layers: int = 2
     read: Literal["attention", "first"] = "attention"
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
-    longest: int = 1024  # text that learned positions can take
+    longest: int = 1024  # maximum text length, for learned positions
 
 
 class Layer(nn.Module):
@@ -64,9 +63,9 @@ class Layer(nn.Module):
         return x
 
 
-@register(Config)
+@register_classifier(Config)
 class TransformerEncoder(OneQuery):
-    """Self-attention in layers, one look over the last states, and a linear layer."""
+    """Layers of self-attention, attention with one query, and a linear layer."""
 
     def __init__(self, config: Config):
         super().__init__(config, config.embedding)
@@ -77,13 +76,14 @@ class TransformerEncoder(OneQuery):
         self.places = (
             Learned(config.embedding, config.longest) if kind == "learned" else Sinusoidal(config.embedding)
         )
-        self.layers = [f"encoder.{layer}.attention" for layer in range(config.layers)]
+        layers = [f"encoder.{layer}.attention" for layer in range(config.layers)]
+        self.attention_paths["self"] = layers
         self.reads_first = check_choice("read", config.read, ("attention", "first")) == "first"
         if self.reads_first:
             if config.pairs or not config.layers:
                 raise ValueError('read="first" is for one text and at least one layer. Use read="attention".')
             del self.attention
-            self.looks = self.layers[-1:]
+            self.attention_paths["reader"] = layers[-1:]
 
     def encode(self, x: Tensor, lengths: Tensor) -> Tensor:
         x = x + self.places(x.shape[-2], like=x)
@@ -92,27 +92,27 @@ class TransformerEncoder(OneQuery):
         states: Tensor = self.norm(x)
         return states
 
-    def from_embedded(self, embedded: Tensor, lengths: Tensor, given: Tensor | None = None) -> Tensor:
+    def from_embedded(self, embedded: Tensor, lengths: Tensor, condition: Tensor | None = None) -> Tensor:
         if not self.reads_first:
-            return super().from_embedded(embedded, lengths, given)
+            return super().from_embedded(embedded, lengths, condition)
         first = self.query.expand(len(embedded), 1, -1).to(embedded.dtype)
         states = self.states(torch.cat([first, embedded], -2), lengths + 1)
         logits: Tensor = self.read(self.dropout(states[:, 0]))
         return logits
 
     def prepared(self, *texts: Tensor) -> Callable[[], Tensor]:
-        return Classifier.prepared(self, *texts) if self.reads_first else super().prepared(*texts)
+        return ClassifierModel.prepared(self, *texts) if self.reads_first else super().prepared(*texts)
 
-    def over_words(self, seen: Seen) -> Tensor:
+    def over_words(self, seen: Recorded) -> Tensor:
         weights = super().over_words(seen)
         return weights[..., 0, 1:] if self.reads_first else weights
 
-    def looking_with(self, weights: Tensor, given: Tensor | None = None) -> AbstractContextManager[None]:
+    def looking_with(self, weights: Tensor, condition: Tensor | None = None) -> AbstractContextManager[None]:
         if not self.reads_first:
-            return super().looking_with(weights, given)
+            return super().looking_with(weights, condition)
 
-        def change(p: Tensor) -> Tensor:  # what the first vector has for itself it keeps
+        def change(p: Tensor) -> Tensor:  # the weight of the prepended vector on itself is kept
             row = torch.cat([p[..., :1, :1], weights.to(p.dtype).unsqueeze(-2)], -1)
             return torch.cat([row, p[..., 1:, :]], -2)
 
-        return intervene(self, change, self.looks)
+        return intervene(self, change, self.attention_paths["reader"])

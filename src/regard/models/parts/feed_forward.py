@@ -1,4 +1,4 @@
-"""The feed-forward sublayer: the same two layers at every position.
+"""The feed-forward sublayer: the same two-layer network at every position.
 
     FFN(x) = W₂ max(0, W₁x + b₁) + b₂
 
@@ -11,13 +11,13 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.models.parts.steps import check_choice
+from regard.models.parts.named_components import check_choice
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 
 
 class FeedForward(nn.Module):
-    """Two layers, of width `inner` between them, with "relu" or "gelu"."""
+    """A network with one hidden layer of width `inner` and activation "relu" or "gelu"."""
 
     def __init__(self, width: int, inner: int, activation: str = "relu"):
         super().__init__()

@@ -1,0 +1,30 @@
+"""Dispatch: each call runs on the fastest backend that gives the plain answer."""
+
+import torch
+from torch import Tensor
+
+from regard.backends import flash, sparse
+from regard.backends.blocks import blocks, size
+from regard.backends.call import Call
+from regard.backends.plain import plain
+
+LARGE = 1 << 22  # numbers of size m × n, above which memory counts
+
+
+def dispatch(call: Call) -> tuple[Tensor, Tensor | None]:
+    """Context (..., m, d_v), and the weights (..., m, n) where they have to be kept or came anyway."""
+    facts = call.facts
+    if call.change is not None or facts is None or facts.acts_on == "matrix" or facts.stochastic:
+        return plain(call)
+    if transformed():
+        return plain(call)[0], None
+    if flash.takes(call):
+        return flash.flash(call), None
+    if sparse.takes(call):
+        return sparse.sparse(call), None
+    return (blocks(call) if size(call) > LARGE else plain(call)[0]), None
+
+
+def transformed() -> bool:
+    """Whether a torch.func transform (vmap, jacrev, …) is under way."""
+    return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None

@@ -1,0 +1,83 @@
+"""The recorders and interventions active in this thread or task.
+
+Context-local, never written into a module: threads, tasks and nested uses do not see each other.
+`regard.recording` attaches them, attentions ask for them.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from torch import Tensor, nn
+
+Change = Callable[[Tensor], Tensor]
+
+
+class Attentive(nn.Module):
+    """A module that attends: what `record` and `intervene` find by its path."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recorder:
+    """One active `record` (see) or `intervene` (change), and the attentions it is about."""
+
+    paths: dict[nn.Module, str]
+    see: Callable[[str, Any], None] | None = None
+    change: Change | None = None
+
+
+_recorders: ContextVar[tuple[Recorder, ...]] = ContextVar("regard_recorders", default=())
+_lock = Lock()
+active = 0  # recorders in all threads; what was compiled while there were none is compiled again
+
+
+@contextmanager
+def attached(recorder: Recorder) -> Iterator[None]:
+    """Attach a recorder for as long as the block lasts, in this context alone."""
+    global active
+    token = _recorders.set((*_recorders.get(), recorder))
+    with _lock:
+        active += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            active -= 1
+        _recorders.reset(token)
+
+
+def change_for(owner: nn.Module | None) -> Change | None:
+    """What is done to the weights of this attention now, outermost intervention first; None if nothing."""
+    return None if owner is None or not active else _change_for(owner)
+
+
+def show(owner: nn.Module, attended: Any) -> None:
+    """Pass what an attention did to every recorder of it."""
+    if active:
+        _show(owner, attended)
+
+
+def _change_for(owner: nn.Module) -> Change | None:
+    changes = [r.change for r in _recorders.get() if r.change is not None and owner in r.paths]
+    if not changes:
+        return None
+
+    def change(weights: Tensor) -> Tensor:
+        for one in changes:
+            weights = one(weights)
+        return weights
+
+    return change
+
+
+def _show(owner: nn.Module, attended: Any) -> None:
+    for recorder in _recorders.get():
+        if recorder.see is not None and owner in recorder.paths:
+            recorder.see(recorder.paths[owner], attended)
+
+
+# As torch.compiler.disable says it: run these, do not trace them. Importing that takes as long as torch.
+_change_for._torchdynamo_disable = _show._torchdynamo_disable = True  # type: ignore[attr-defined]

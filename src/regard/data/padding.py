@@ -1,0 +1,28 @@
+"""Sequences of different lengths as one tensor, and which of them to compute together."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from regard.core.tokens import PAD
+
+
+def padded(rows: Sequence[Sequence[int]], device: str | torch.device = "cpu") -> tuple[Tensor, Tensor]:
+    """Tokens (b, n), shorter rows padded with PAD, and lengths (b,)."""
+    lengths = [len(row) for row in rows]
+    n = max(lengths, default=0)
+    tokens = torch.tensor([[*row, *[PAD] * (n - len(row))] for row in rows], dtype=torch.long)
+    return tokens.view(len(rows), n).to(device), torch.tensor(lengths, dtype=torch.long, device=device)
+
+
+def batches_by_length(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:
+    """Indices of what is not empty, the shortest first, in batches of at most so many padded positions."""
+    some: list[int] = []
+    for i in sorted((i for i, n in enumerate(lengths) if n), key=lambda i: lengths[i]):
+        if some and (len(some) + 1) * lengths[i] > positions:
+            yield some
+            some = []
+        some.append(i)
+    if some:
+        yield some

@@ -1,0 +1,54 @@
+"""TRANSLATORS and CLASSIFIERS: every model by the name of its file, with its configuration.
+
+A model enters itself with a decorator: `@register_translator(Config)` or `@register_classifier(Config)`;
+`TRANSLATORS["luong"].make(**settings)` builds one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from torch import nn
+
+from regard.core.registry import Table, first_line
+
+if TYPE_CHECKING:  # models import this file
+    from regard.models.classifiers.classifier_model import ClassifierModel
+    from regard.models.sequence_model import SequenceModel
+
+M = TypeVar("M", bound=nn.Module)
+K = TypeVar("K", bound=type[nn.Module])
+
+
+@dataclass(frozen=True)
+class Entry(Generic[M]):
+    """A model class and its configuration; `make(**settings)` builds a model."""
+
+    name: str
+    kind: type[M]
+    config: type[Any]
+    says: str  # one sentence
+
+    def make(self, **settings: Any) -> M:
+        """The model with these settings; the others have their defaults."""
+        return self.kind(self.config(**settings))
+
+
+def registrar(table: Table[Any]) -> Callable[[type[Any]], Callable[[K], K]]:
+    """The decorator `register(Config)` that enters a class into a table under the name of its file."""
+
+    def register(config: type[Any]) -> Callable[[K], K]:
+        def enter(kind: K) -> K:
+            name = kind.__module__.rsplit(".", 1)[-1]
+            table.enter(name, Entry(name, kind, config, first_line(kind)))
+            return kind
+
+        return enter
+
+    return register
+
+
+TRANSLATORS: "Table[Entry[SequenceModel[Any, Any]]]" = Table("model", {})
+CLASSIFIERS: "Table[Entry[ClassifierModel]]" = Table("classifier", {})
+register_translator = registrar(TRANSLATORS)
+register_classifier = registrar(CLASSIFIERS)

@@ -1,1 +1,0 @@
-"""Roads: ways to the same context. The plain one is the definition; `choose` takes the fastest there is."""

@@ -1,0 +1,53 @@
+"""README.md of a run: what it is, how good it is, what it may be used for."""
+
+from typing import Any
+
+from torch import nn
+
+from regard.runs.folder import CONFIG, LOG
+from regard.tasks.system import Scores, System
+
+CARE = (
+    "It has seen only what it was trained on: before anyone relies on it, measure it on examples like theirs.\n"
+    "Attention weights shown with it say where the model looked, not why it answered as it did."
+)
+
+
+def readme(system: System, scores: Scores, steps: int | None) -> str:
+    """The page about a run; `steps` that it was trained for, if it was trained in steps."""
+    task, settings = system.task, system.settings
+    trained = "trained" if steps is None else f"trained for {steps:,} steps"
+    parts = [
+        f"# A {task.makes}",
+        f"{_model(system)}{trained} on {_data(settings.data)} (seed {settings.seed}).",
+        f"On validation {task.examples}: {scores.line}." if steps is not None else f"It has {scores.line}.",
+        _table(scores),
+        "\n".join(f"    {line}" for line in task.usage),
+        f"`{CONFIG}` has all that is needed to repeat it, `{LOG}` how it went. {CARE}",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _model(system: System) -> str:
+    chosen = getattr(system.settings, "model", {})
+    if not isinstance(system.model, nn.Module) or "name" not in chosen:
+        return f"A {system.task.makes}, "
+    size = sum(p.numel() for p in system.model.parameters())
+    alpha = " with learned α" if chosen.get("learn_alpha") else ""
+    attention = f", score `{chosen['score']}`, map `{chosen['map']}`{alpha}" if "map" in chosen else ""
+    return f"Its model is `{chosen['name']}`, {size:,} parameters{attention}; "
+
+
+def _data(data: Any) -> str:
+    values = {name: value for name, value in vars(data).items() if isinstance(value, str)}
+    if "corpus" in values:
+        return values["corpus"]
+    files = [values[name] for name in ("source", "target", "train") if name in values]
+    return " → ".join(files) or "its data"
+
+
+def _table(scores: Scores) -> str:
+    if not scores.rows:
+        return ""
+    rows = [scores.headings, tuple("---" for _ in scores.headings), *scores.rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)

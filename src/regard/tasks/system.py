@@ -1,0 +1,222 @@
+"""What `regard.load` returns: a trained model with all that is needed to use, see and question it.
+
+    answer            what it says to inputs
+    forward           a teacher-forced pass over inputs and answers; `record` around it sees the attentions
+    attention_paths   its attentions by role: "cross" | "self" | "decoder_self" | "reader" …
+    segments          the tokens and words of a text, and which token is in which word
+    score             how good it is on examples
+    case              what explanations and audits ask of it
+
+`inspection`, views, the page, explanations and audits use these names and nothing else of a task.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import concat_steps
+from regard.core.errors import RunError
+from regard.data.segments import Segments, segments
+from regard.data.tokenizer import Tokenizer
+from regard.recording import intervene, record
+
+if TYPE_CHECKING:
+    from regard.tasks.case import Case
+    from regard.tasks.task import Task
+
+
+class Answer(Protocol):
+    """What a system says to one input; every task has a class of its own."""
+
+    @property
+    def said(self) -> str:
+        """The answer as text: a translation, a class, a number."""
+        ...
+
+    @property
+    def log_prob(self) -> float | None:
+        """Its log-probability by the model, where it has one."""
+        ...
+
+    @property
+    def probabilities(self) -> Mapping[str, float]:
+        """Of every possible answer, where they are few: the classes; else empty."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Forward:
+    """What a teacher-forced pass computed."""
+
+    hidden: Any  # hidden states (b, m, width), whatever logits are made of
+    read: Callable[[Any], Tensor] = field(repr=False)
+
+    def logits(self, *index: Any) -> Tensor:
+        """Logits of all hidden states, or of those at an index: logits(rows, positions)."""
+        return self.read(self.hidden[index] if index else self.hidden)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How good a system is: figures for programs, a line and a table for people."""
+
+    figures: dict[str, Any]  # what `regard evaluate --json` prints
+    line: str  # "BLEU 39.5, chrF 63.7 on 1,000 sentences"
+    headings: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    notes: tuple[str, ...] = ()  # further lines
+
+    def __getitem__(self, name: str) -> Any:
+        return self.figures[name]
+
+
+class System:
+    """A trained model of any task."""
+
+    task: "Task"
+    role: str = "cross"  # of the attentions that are shown: from the answer to the input
+    picture: Literal["heat_map", "words"] = "heat_map"  # how their weights are drawn
+    ahead: int = 0  # keys that these attentions have before the first token of the input, as BERT's [CLS]
+    takes_second: bool = False  # whether an input is two texts
+
+    def __init__(self, model: Any, parts: Any, settings: Any, folder: Path | None = None):
+        self.model = model.eval() if isinstance(model, nn.Module) else model
+        self.parts, self.settings, self.folder = parts, settings, folder
+
+    # What every task says anew
+
+    def answer(self, inputs: Sequence[Any], **options: Any) -> list[Any]:
+        """The answer to each input, in order."""
+        raise NotImplementedError
+
+    def forward(self, inputs: Sequence[Any], answers: Sequence[Any]) -> Forward:
+        """One pass over inputs and answers, both given as tokens."""
+        raise RunError(f"a {self.task.makes} has no forward pass over inputs and answers.")
+
+    def score(self, examples: Sequence[Any], **options: Any) -> Scores:
+        """How good it is on examples as `task.read` gives them, without where they stand."""
+        raise NotImplementedError
+
+    def evaluate(self, options: Any, progress: Callable[[int, int], None] | None = None) -> Scores:
+        """How good it is on the files that options of `regard evaluate` name; `progress` hears done, total."""
+        raise NotImplementedError
+
+    def case(self, items: Sequence[Any], **options: Any) -> "Case":
+        """What explanations and audits ask: texts, what is said of them, weights, and what is said with others."""
+        raise RunError(f"a {self.task.makes} has no decision about a text that could be explained or audited.")
+
+    def audited(self, options: Any) -> "tuple[Case, str]":
+        """The case of the files that options of `regard audit` name, and their content in one string."""
+        raise RunError(f"{self.folder} holds a {self.task.makes}, which cannot be audited.")
+
+    def align(self, pairs: Sequence[tuple[str, str]], **options: Any) -> Any:
+        """Word links of sentence pairs."""
+        raise RunError(f"a {self.task.makes} does not align words.")
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What cuts the texts that it reads."""
+        raise RunError(f"a {self.task.makes} has no tokenizer.")
+
+    def segments(self, text: str) -> Segments:
+        """The tokens and words of a text that it reads."""
+        return segments(self.tokenizer, text)
+
+    # What follows from these, unless a task knows better
+
+    @property
+    def attention_paths(self) -> dict[str, list[str]]:
+        """The paths of its attentions in `model`, by role."""
+        paths: dict[str, list[str]] = self.model.attention_paths if isinstance(self.model, nn.Module) else {}
+        return paths
+
+    @property
+    def layers(self) -> list[str]:
+        """The attentions that are shown, one for each layer, the last layer last."""
+        return self.attention_paths.get(self.role, [])
+
+    @property
+    def heads(self) -> int:
+        """Heads of each of them; 0 if there are none."""
+        return int(self.settings.model.get("heads", 1)) if self.layers else 0
+
+    @property
+    def device(self) -> torch.device:
+        """Where its model is."""
+        device: torch.device = next(self.model.parameters()).device
+        return device
+
+    @property
+    def facts(self) -> list[str]:
+        """What else a person might want to know of it: "beam 5", "2 classes"."""
+        return []
+
+    @property
+    def example(self) -> str:
+        """A text it was not trained on, where its corpus is generated; else none."""
+        return ""
+
+    def input(self, text: str, second: str | None = None) -> Any:
+        """An input of `answer`, from what a person types."""
+        return text if second is None else (text, second)
+
+    def answer_segments(self, answer: Any) -> Segments:
+        """The tokens and words of an answer, the rows of its weights; unless it is a text, one."""
+        whole = (0, len(answer.said))
+        return Segments(answer.said, [0], [whole], [answer.said], [whole], [0])
+
+    def tokens(self, answer: Any) -> tuple[Any, Any]:
+        """Input and answer of an answer, as `forward` takes them."""
+        return answer.tokens, []
+
+    def weights(self, answer: Any) -> list[Tensor]:
+        """The weights between an answer and its input, (heads, m, n) between tokens, of each of `layers`."""
+        if not self.layers:
+            return []
+        given, said = self.tokens(answer)
+        with torch.no_grad(), record(self.model, self.layers) as seen:
+            self.forward([given], [said])
+        found = (concat_steps(seen[path]).weights[0] for path in self.layers)
+        return [one if one.dim() == 3 else one.unsqueeze(0) for one in found]
+
+    def self_weights(self, answer: Any) -> tuple[list[Tensor], int]:
+        """Self-attention over the input, (heads, n, n) of each layer, and how many keys stand before its tokens."""
+        paths = self.attention_paths.get("self", [])
+        if not paths:
+            raise RunError(f"this {self.task.makes} has no self-attention over its input.")
+        given, said = self.tokens(answer)
+        with torch.no_grad(), record(self.model, paths) as seen:
+            self.forward([given], [said])
+        return [seen[path][-1].weights[0] for path in paths], self.ahead
+
+    def masking(self, tokens: Sequence[int]) -> AbstractContextManager[None]:
+        """A block in which these tokens of the input (positions) get no weight, the rest renormalised."""
+        return self._masking([self.ahead + token for token in tokens], self.layers)
+
+    @contextmanager
+    def _masking(self, keys: Sequence[int], paths: Sequence[str]) -> Iterator[None]:
+        if not keys:
+            yield
+            return
+        with intervene(self.model, lambda weights: erase(weights, keys), list(paths)):
+            yield
+
+
+def erase(weights: Tensor, keys: Sequence[int]) -> Tensor:
+    """Weights (..., m, n) without these keys, the rest renormalised.
+
+        p'_j = 0 for j erased,      p'_j = p_j Σp / Σ_{k kept} p_k otherwise
+
+    A row keeps its sum. Where all of it was on erased keys, as a sparse map allows, the row is 0 and so is its
+    context. With softmax this is the same as a mask. Serrano & Smith (2019), arXiv:1906.03731, §3.
+    """
+    kept = torch.ones(weights.shape[-1], dtype=torch.bool, device=weights.device)
+    kept[list(keys)] = False
+    rest = torch.where(kept, weights, 0)
+    left = rest.sum(-1, keepdim=True)
+    return rest * (weights.sum(-1, keepdim=True) / torch.where(left > 0, left, 1))  # no 0/0, nor its gradient

@@ -1,0 +1,175 @@
+"""What a task is: all that differs between a translator, a classifier and the next thing that is trained.
+
+A task is one file with an instance of `Task`, entered in TASKS (`tasks/__init__.py`). It says how examples
+are read and encoded, which models there are, and what is minimised. What it leaves behind, a trained model
+with its tokenizers and labels, is a `System` (tasks/system.py). Everything else (fit, resume, run folder,
+commands, page, explanations, audits) knows tasks and systems by these names alone.
+
+    values of config.toml ─ resolve ─▶ settings ─ read ─▶ examples ─ parts, encode ─▶ Encoded on disk
+    Encoded ─ Batches ─▶ named fields ─ build, loss, measure ─▶ weights ─ system ─▶ answer, forward, score, case
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from regard.core.errors import SettingsError
+from regard.core.registry import Table
+from regard.core.settings import fields_of, from_dict, to_dict
+from regard.core.weights import put_tensors, tensors_of
+from regard.data.batches import Batch
+from regard.data.fields import Field, Row
+from regard.data.splits import Part
+from regard.models.entries import Entry
+
+if TYPE_CHECKING:
+    from regard.tasks.system import System
+
+Say = Callable[[str], None]
+Located = tuple[str, Any]  # where an example stands ("train.tsv, line 3"), and the example
+
+
+class Parts(Protocol):
+    """What is made from the training examples and kept beside the weights: tokenizers, labels."""
+
+    def save(self, folder: Path) -> None:
+        """Write them into the folder of a run, each file whole or not at all."""
+        ...
+
+
+class Task:
+    """One kind of problem that can be trained."""
+
+    name: str  # what config.toml and `regard train NAME` say
+    says: str  # one sentence, for help
+    makes: str  # what comes of it: "translator"
+    examples: str  # what its examples are called: "pairs", "texts"
+    unit: str = "examples"  # what losses and speed are counted in
+    Settings: type[Any]  # a frozen dataclass: data, task, seed, model, training and the task's own groups
+    Evaluation: type[Any]  # options of `regard evaluate`: a frozen dataclass of `setting`s
+    Audit: type[Any] | None = None  # options of `regard audit`, likewise; None: it cannot be audited
+    models: Table[Entry[Any]]
+    default_model: str
+    corpora: Mapping[str, Any]  # generated ones, by name
+    model_options: Mapping[str, str] = {  # settings of models that have an option of their own, and its help
+        "score": "Any score of `regard scores`.",
+        "map": "Any differentiable row map of `regard maps`.",
+        "learn_alpha": "With --map entmax: every head learns its α.",
+    }
+    command_examples: Sequence[str] = ()  # of `regard train NAME`, for help
+    usage: Sequence[str] = ()  # how a trained run is used, for its README; DIR is its folder
+    aliases: Mapping[str, str] = {}  # names of settings groups in older config.toml files, and their names now
+
+    # From files to encoded examples
+
+    def read(self, settings: Any, part: Part) -> Iterator[Located]:
+        """The examples to learn from, or to validate on: from files, or generated; read anew at each call."""
+        raise NotImplementedError
+
+    def parts(self, settings: Any, say: Say) -> Any:
+        """Tokenizers, labels …, made from the training examples."""
+        raise NotImplementedError
+
+    def load_parts(self, folder: Path) -> Any:
+        """Those in the folder of a run."""
+        raise NotImplementedError
+
+    def fields(self, settings: Any, parts: Any) -> dict[str, Field]:
+        """The named fields of an encoded example."""
+        raise NotImplementedError
+
+    def encode(self, settings: Any, parts: Any, examples: Sequence[Any]) -> Sequence[Row | None]:
+        """The fields of each example; None for one that is empty. A block at once: tokenizers like that."""
+        raise NotImplementedError
+
+    def longest(self, settings: Any) -> dict[str, int]:
+        """The longest sequence of each field; examples with longer ones are left out, counted and reported."""
+        return {}
+
+    def scored(self, settings: Any) -> int | None:
+        """How many validation examples are scored after training; None: all."""
+        return None
+
+    # The model
+
+    def sizes(self, settings: Any, parts: Any | None) -> dict[str, Any]:
+        """The settings of a model that come from the data; without parts, any values that work."""
+        raise NotImplementedError
+
+    def config_of(self, model: Any) -> Any:
+        """The configuration that a model was built from."""
+        return model.config
+
+    def check(self, settings: Any, model: nn.Module) -> None:
+        """Raise SettingsError if settings do not go together; the model is on the meta device."""
+
+    def complete(self, settings: Any) -> Any:
+        """The settings with defaults that depend on other settings filled in."""
+        return settings
+
+    def build(self, settings: Any, parts: Any | None) -> nn.Module:
+        """The model of the settings, its first weights from the seed."""
+        torch.manual_seed(settings.seed)
+        return self.make_model(settings, self.sizes(settings, parts))
+
+    def make_model(self, settings: Any, sizes: Mapping[str, Any]) -> nn.Module:
+        """The model of the settings for these sizes."""
+        given = dict(settings.model)
+        entry = self.models[given.pop("name")]
+        known = fields_of(entry.config)
+        config = from_dict(entry.config, {**{k: v for k, v in sizes.items() if k in known}, **given}, "model.")
+        try:
+            model: nn.Module = entry.kind(config)
+        except ValueError as error:
+            raise SettingsError(f"model: {error}".replace("model: model.", "model.")) from None
+        return model
+
+    def tensors(self, model: Any) -> dict[str, Tensor]:
+        """The weights of a model by name: what model.safetensors holds."""
+        return tensors_of(model)
+
+    def restore(self, settings: Any, parts: Any, tensors: dict[str, Tensor], source: Path) -> Any:
+        """A model with these weights, which come from the file `source`."""
+        model = self.build(settings, parts)
+        put_tensors(model, tensors, source)
+        return model
+
+    # Training
+
+    def loss(self, settings: Any, model: Any, batch: Batch) -> tuple[Tensor, int]:
+        """The sum of the losses of a batch, and over how many units (tokens, examples) it is."""
+        raise NotImplementedError
+
+    def measure(self, model: Any, batch: Batch) -> tuple[dict[str, float], int]:
+        """Validation: sums over a batch ("loss" is what counts), and over how many units they are."""
+        raise NotImplementedError
+
+    # What comes of it
+
+    def system(self, model: Any, parts: Any, settings: Any, folder: Path | None = None) -> "System":
+        """The trained model, ready to answer."""
+        raise NotImplementedError
+
+    def resolve(self, values: Mapping[str, Any]) -> Any:
+        """Settings from nested mappings, the model's own ones checked and filled in, before any work is done."""
+        named = {self.aliases.get(key, key): value for key, value in values.items()}
+        settings = from_dict(self.Settings, named)
+        sizes = self.sizes(settings, None)
+        if said := [name for name in sizes if name in settings.model]:
+            raise SettingsError(f"model.{said[0]} comes from the data and cannot be set.")
+        settings = replace(settings, model={"name": self.default_model, **settings.model})
+        settings = self.complete(settings)
+        with torch.device("meta"):
+            model = self.build(settings, None)
+        self.check(settings, model)
+        config = to_dict(self.config_of(model))
+        kept = {name: value for name, value in config.items() if name not in sizes}
+        return replace(settings, model={"name": settings.model["name"], **kept})
+
+    def fit(self, settings: Any, say: Say) -> "System | None":
+        """Tasks that are not trained by gradient descent do all of it here; None: `build`, `loss` and the loop."""
+        return None

@@ -1,0 +1,353 @@
+"""A trained translator: sentences in, translations out, and the attention between them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.attention import Attended, concat_steps
+from regard.core.errors import RunError
+from regard.core.tokens import BOS, EOS
+from regard.data.copying import numbered
+from regard.data.padding import batches_by_length, padded
+from regard.data.segments import Segments, segments_of_ids
+from regard.data.text import DataError, lines, pairs
+from regard.data.tokenizer import Tokenizer
+from regard.decoding import Hypothesis, beam, greedy
+from regard.recording import record
+from regard.tasks.bleu import Quality, quality
+from regard.tasks.system import Forward, Scores, System
+from regard.tasks.translation import (
+    TRANSLATION,
+    Decoding,
+    Tokenizers,
+    TranslationAudit,
+    TranslationEvaluation,
+    TranslationSettings,
+)
+
+if TYPE_CHECKING:
+    from regard.alignment.links import Links
+    from regard.tasks.case import Case
+    from regard.tasks.forced_alignment import Aligned
+
+POSITIONS = 8192  # source tokens times beams that are decoded at once
+BLOCK = 500  # sentences between two reports of progress
+
+
+@dataclass(frozen=True, eq=False)
+class Translation:
+    """One translation, and on demand the attention it was written with."""
+
+    source: str
+    text: str
+    score: float  # what was searched for: log p with penalties
+    log_prob: float  # of the target and its end, by the model
+    source_tokens: list[int] = field(repr=False)
+    target_tokens: list[int] = field(repr=False)  # without an end
+    system: "Translator" = field(repr=False)
+    unknown: list[str] = field(default_factory=list, repr=False)  # words of tokens beyond the vocabulary
+
+    @property
+    def said(self) -> str:
+        """The translation."""
+        return self.text
+
+    @property
+    def probabilities(self) -> dict[str, float]:
+        """None: there are too many possible translations."""
+        return {}
+
+    @property
+    def source_pieces(self) -> list[str]:
+        """The source tokens as the model reads them."""
+        return self.system.source_tokenizer.pieces(self.source_tokens, self.unknown)
+
+    @property
+    def target_pieces(self) -> list[str]:
+        """The target tokens as the model wrote them, and the end."""
+        return [*self.system.target_tokenizer.pieces(self.target_tokens, self.unknown), "</s>"]
+
+    @cached_property
+    def attended(self) -> dict[str, Attended]:
+        """The source–target attentions by path: weights (1, [heads,] m, n), m with the end."""
+        return self.system.attended(self.source_tokens, self.target_tokens)
+
+    @cached_property
+    def copied(self) -> list[float]:
+        """For each target token, the share of its probability that comes from copying; empty without copying."""
+        return self.system.copied(self.source_tokens, self.target_tokens)
+
+    @property
+    def marked(self) -> str:
+        """The text with [[ ]] around words that were copied rather than generated."""
+        if not any(share > 0.5 for share in self.copied):
+            return self.text
+        words = self.system.answer_segments(self)
+        least: dict[int, float] = {}  # the least copied token of a word decides
+        for word, share in zip(words.word_of, self.copied, strict=True):
+            least[word] = min(share, least.get(word, 1.0))
+        marked = (f"[[{word}]]" if least.get(k, 0.0) > 0.5 else word for k, word in enumerate(words.words))
+        return " ".join(marked)
+
+
+class Translator(System):
+    """A model with its tokenizers; `reverse` is the one that was trained with it, in the other direction."""
+
+    task = TRANSLATION
+    parts: Tokenizers
+    settings: TranslationSettings
+
+    def __init__(
+        self,
+        model: Any,
+        parts: Tokenizers,
+        settings: TranslationSettings,
+        folder: Path | None = None,
+        *,
+        reverse: "Translator | None" = None,
+    ):
+        super().__init__(model, parts, settings, folder)
+        self.reverse = reverse
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What cuts sources."""
+        return self.parts.source
+
+    @property
+    def source_tokenizer(self) -> Tokenizer:
+        """What cuts sources."""
+        return self.parts.source
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        """What cuts targets."""
+        return self.parts.target
+
+    @property
+    def decoding(self) -> Decoding:
+        """How it searches unless told otherwise."""
+        return self.settings.decoding
+
+    @property
+    def copies(self) -> bool:
+        """Whether the model can copy words of the source."""
+        return self.model.copying is not None
+
+    @property
+    def facts(self) -> list[str]:
+        return [f"beam {self.decoding.beam}"] if self.decoding.beam > 1 else []
+
+    @cached_property
+    def example(self) -> str:  # type: ignore[override]
+        if self.settings.data.corpus is None:
+            return ""
+        source: str = next(self.task.read(self.settings, "valid"))[1][0]
+        return source
+
+    # Answers
+
+    def translate(
+        self, sources: Sequence[str], *, beam: int | None = None, alpha: float | None = None
+    ) -> list[Translation]:
+        """The best translation of each sentence; one of nothing but white space gives an empty one."""
+        return [found[0] for found in self.translations(sources, beam=beam, alpha=alpha)]
+
+    def answer(self, inputs: Sequence[str], **options: Any) -> list[Translation]:
+        return self.translate(inputs, **options)
+
+    def translations(
+        self,
+        sources: Sequence[str],
+        *,
+        best: int = 1,
+        beam: int | None = None,
+        alpha: float | None = None,
+        coverage: float | None = None,
+    ) -> list[list[Translation]]:
+        """The `best` translations of each sentence, from the best on, in the order of the sentences."""
+        if isinstance(sources, str):
+            raise TypeError("translate takes a list of sentences; got one string. Use translate([text]).")
+        chosen: dict[str, Any] = {"beam": beam, "alpha": alpha, "coverage": coverage}
+        decoding = replace(self.decoding, **{k: v for k, v in chosen.items() if v is not None})
+        if best > decoding.beam:
+            decoding = replace(decoding, beam=best)
+        encoded, unknown = self._encoded(list(sources))
+        found: list[list[Translation]] = [[] for _ in sources]
+        for indices in batches_by_length([len(tokens) for tokens in encoded], POSITIONS // decoding.beam):
+            some = [encoded[i] for i in indices]
+            for i, hypotheses in zip(indices, self.decode(some, decoding, best), strict=True):
+                found[i] = [self._translation(sources[i], encoded[i], unknown[i], h) for h in hypotheses]
+        for i, tokens in enumerate(encoded):
+            if not tokens:
+                found[i] = [Translation(sources[i], "", 0.0, 0.0, [], [], self)]
+        return found
+
+    def decode(
+        self, sources: Sequence[list[int]], decoding: Decoding, best: int = 1
+    ) -> list[list[Hypothesis]]:
+        """Hypotheses of sources given as tokens, decoded together."""
+        source, lengths = padded(sources, self.device)
+        if decoding.beam == 1:
+            return greedy(self.model, source, lengths, decoding.limits)
+        settings = {"width": decoding.beam, "alpha": decoding.alpha, "coverage": decoding.coverage}
+        return beam(self.model, source, lengths, decoding.limits, best=best, **settings)
+
+    # Attention
+
+    def forward(self, inputs: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> Forward:
+        """Hidden states (b, m, width) of sources and targets given as tokens, without BOS and EOS."""
+        source, lengths = padded(inputs, self.device)
+        written, _ = padded([[BOS, *target] for target in answers], self.device)
+        return Forward(self.model(source, lengths, written), self.model.logits)
+
+    def attended(self, source: list[int], target: list[int]) -> dict[str, Attended]:
+        """The source–target attentions of a pair given as tokens, by path."""
+        paths = self.layers
+        if not paths:
+            return {}
+        with torch.no_grad(), record(self.model, paths) as seen:
+            self.forward([source], [target])
+        return {path: concat_steps(seen[path]) for path in paths}
+
+    def copied(self, source: list[int], target: list[int]) -> list[float]:
+        """For each target token, the share of its probability that comes from copying; empty without copying."""
+        if not self.copies or not target:
+            return []
+        with torch.no_grad():
+            pointing = self.forward([source], [target]).hidden[0, :-1]
+            logits = F.linear(pointing.hidden, *self.model.vocabulary())
+            shares: list[float] = pointing.copied(logits, torch.tensor(target, device=self.device)).tolist()
+        return shares
+
+    def answer_segments(self, answer: Translation) -> Segments:
+        return segments_of_ids(self.target_tokenizer, answer.target_tokens, answer.unknown)
+
+    def tokens(self, answer: Translation) -> tuple[list[int], list[int]]:
+        return answer.source_tokens, answer.target_tokens
+
+    def align(self, pairs: Sequence[tuple[str, str]], **options: Any) -> "Aligned":
+        """Word links of sentence pairs, from attention (`tasks.forced_alignment.align`)."""
+        from regard.tasks.forced_alignment import align
+
+        return align(self, pairs, **options)
+
+    # Scores and audits
+
+    def score(
+        self, examples: Sequence[tuple[str, str]], *, beam: int | None = None, alpha: float | None = None
+    ) -> Scores:
+        """BLEU, chrF, exact match, and BLEU by the length of the source."""
+        return self._scored(examples, beam, alpha, None)
+
+    def evaluate(
+        self, options: TranslationEvaluation, progress: Callable[[int, int], None] | None = None
+    ) -> Scores:
+        if options.source is None:
+            raise RunError(f"{self.folder} holds a translator: --source, the sentences to evaluate on, is needed.")
+        wanted = list(pairs(options.source, options.target))
+        scores = self._scored(wanted, options.beam, options.alpha, progress, greedy=True)
+        if options.gold_alignments is None:
+            return scores
+        from regard.tasks.alignment import alignment_scores
+
+        links = alignment_scores(self, wanted, options.gold_alignments, options.base)
+        return replace(
+            scores, figures={**scores.figures, **links.figures}, notes=(*scores.notes, *links.notes, links.line)
+        )
+
+    def _scored(
+        self,
+        examples: Sequence[tuple[str, str]],
+        beam: int | None,
+        alpha: float | None,
+        progress: Callable[[int, int], None] | None,
+        greedy: bool = False,
+    ) -> Scores:
+        sources, found = [source for source, _ in examples], []
+        for start in range(0, len(sources), BLOCK):
+            found += self.translate(sources[start : start + BLOCK], beam=beam, alpha=alpha)
+            if progress is not None:
+                progress(len(found), len(sources))
+        measured = quality(sources, [one.text for one in found], [target for _, target in examples])
+        figures: dict[str, Any] = asdict(measured)
+        figures["beam"] = self.decoding.beam if beam is None else beam
+        notes = [measured.signature]
+        if greedy and figures["beam"] > 1:
+            plain = self.translate(sources, beam=1)
+            below = sum(a.log_prob < b.log_prob - 1e-6 for a, b in zip(found, plain, strict=True))
+            figures["below_greedy"] = below / len(found)
+            notes.insert(
+                0, f"less likely than the greedy translation: {figures['below_greedy']:.1%} of sentences"
+            )
+        return _scores(measured, figures, notes)
+
+    def case(
+        self,
+        items: Sequence[tuple[str, str | None]],
+        *,
+        gold: "Sequence[Links] | None" = None,
+        seed: int = 0,
+        **options: Any,
+    ) -> "Case":
+        """Every step of writing a target is a decision: pairs, of which a target may be None (its own)."""
+        from regard.tasks.translation_case import case_of_pairs
+
+        return case_of_pairs(self, items, gold=gold, seed=seed, **options)
+
+    def audited(self, options: TranslationAudit) -> "tuple[Case, str]":
+        if options.source is None:
+            raise RunError(f"{self.folder} holds a translator: --source, sentences to audit on, is needed.")
+        found: list[tuple[str, str | None]]
+        if options.target is None and not {".tsv", ".jsonl"} & set(Path(options.source).suffixes):
+            found = [(line, None) for line in lines(options.source)]
+        else:
+            found = list(pairs(options.source, options.target))
+        links = None
+        if options.gold_alignments is not None:
+            if any(target is None for _, target in found):
+                raise RunError("--gold-alignments need --target: gold links are between given sentences.")
+            from regard.alignment.formats import read
+
+            sizes = [(len(one.split()), len((other or "").split())) for one, other in found]
+            links = read(options.gold_alignments, sizes, gold=True)
+            if len(links) > len(found):
+                raise DataError(
+                    f"{options.gold_alignments} has {len(links):,} sentences, and there are {len(found):,}."
+                )
+        return self.case(found, gold=links, seed=options.seed), repr((found, links))
+
+    def _encoded(self, sources: list[str]) -> tuple[list[list[int]], list[list[str]]]:
+        """The tokens of each source and, where the model can copy them, its unknown words."""
+        if not self.copies:
+            return self.source_tokenizer.encode_many(sources), [[] for _ in sources]
+        found = numbered(self.source_tokenizer, sources)
+        return [one.ids for one in found], [one.unknown for one in found]
+
+    def _translation(
+        self, source: str, tokens: list[int], unknown: list[str], found: Hypothesis
+    ) -> Translation:
+        text = self.target_tokenizer.decode([*found.tokens, EOS], unknown)
+        text = " ".join(text.splitlines())  # one line for one line
+        return Translation(source, text, found.score, found.log_prob, tokens, found.tokens, self, unknown)
+
+
+def _scores(measured: Quality, figures: dict[str, Any], notes: list[str]) -> Scores:
+    rows = (
+        (words, f"{group['sentences']:,}", f"{group['bleu']:.1f}", f"{group['exact_match']:.3f}")
+        for words, group in measured.by_length.items()
+    )
+    return Scores(
+        figures,
+        f"BLEU {measured.bleu:.2f}, chrF {measured.chrf:.2f}, exact match {measured.exact_match:.3f} "
+        f"on {measured.sentences:,} sentences, beam {figures['beam']}",
+        ("words of the source", "sentences", "BLEU", "exact match"),
+        tuple(rows),
+        tuple(notes),
+    )
