@@ -4,18 +4,18 @@ import math
 
 import pytest
 import torch
+from regard.data.classes import Classes
+from regard.runs.classifier import Classifier
+from regard.runs.settings import Decoding
 
 from regard.analyses import head_roles, probe, probing_data, states_of, tokenize, weights_of
 from regard.analyses.conllu import Sentence
 from regard.core.errors import RunError, UnknownNameError
 from regard.data import Tokenizer
-from regard.data.classes import Classes
 from regard.data.text import DataError
 from regard.models import TRANSLATORS
 from regard.models.classifiers import CLASSIFIERS
 from regard.runs import Translator
-from regard.runs.classifier import Classifier
-from regard.runs.settings import Decoding
 
 TEXTS = ["a bb abab", "b", "", "abba ab bab a"]
 TOKENIZER = Tokenizer.train(["a bb abab b abba ab bab"], "bpe", 266)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from regard.cli.app import app, stderr, fail, console
-from regard.cli.heads_table import pruned_table, table
+from regard.cli.app import app, console, fail
 from regard.cli.common import Device, progress_bar, resolve_device
+from regard.cli.heads_table import pruned_table, table
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.table import Table
 from typer import Argument, Option
 
-from regard.cli.app import app, fail, console
+from regard.cli.app import app, console, fail
 from regard.cli.common import Device, progress_bar, resolve_device
 from regard.cli.heads import draw
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
