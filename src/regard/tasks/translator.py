@@ -15,7 +15,7 @@ from regard.core.errors import RunError
 from regard.core.tokens import BOS, EOS
 from regard.data.copying import numbered
 from regard.data.padding import batches_by_length, padded
-from regard.data.segments import Segments, segments, segments_of_ids
+from regard.data.segments import Segments, Span, segments, segments_of_ids
 from regard.data.text import DataError, lines, pairs
 from regard.data.tokenizer import Tokenizer
 from regard.decoding import Hypothesis, beam, greedy
@@ -221,8 +221,8 @@ class Translator(System):
             shares: list[float] = pointing.copied(logits, torch.tensor(target, device=self.device)).tolist()
         return shares
 
-    def segments(self, text: str) -> Segments:
-        return segments(self.source_tokenizer, text)
+    def segments(self, text: str, spans: Sequence[Span] | None = None) -> Segments:
+        return segments(self.source_tokenizer, text, spans)
 
     def answer_segments(self, answer: Translation) -> Segments:
         return segments_of_ids(self.target_tokenizer, answer.target_tokens, answer.unknown)
