@@ -222,7 +222,7 @@ def test_a_better_vertex_that_is_never_returned_cannot_be_seen():
 
 
 def test_a_solver_that_is_stopped_is_feasible_and_says_how_far_off_it_can_be(monkeypatch):
-    monkeypatch.setattr(import_module("regard.kernels.sparsemap_rows"), "rounds", lambda d: 2)
+    monkeypatch.setattr(import_module("regard.kernels.sparsemap.sparsemap_rows"), "rounds", lambda d: 2)
     theta = torch.zeros(6, dtype=torch.float64)
     with pytest.warns(
         RuntimeWarning, match="SparseMAP over a structure stopped early in 1 of 1.*gap of up to"

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard.data.segments import Span
 from regard.data.text import DataError, lines
 
 COLUMNS = 10
 ID = re.compile(r"(\d+)(?:([-.])(\d+))?$")
-Span = tuple[int, int]  # characters [from, to)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ Departs from the paper: places without such a neighbour (the first has none befo
 import torch
 from torch import Tensor
 
-from regard.analyses.passages import Passage
 from regard.analyses.role import REACH, Finding, checked, named
+from regard.analyses.tokenized import TokenizedText
 
 LEAST = 0.9  # of the places
 
@@ -24,8 +24,8 @@ class Positional:
         self.hits: Tensor | None = None  # (offsets, layers, heads)
         self.counts, self.chance = torch.zeros(2 * REACH + 1), torch.zeros(2 * REACH + 1)
 
-    def see(self, weights: Tensor, passage: Passage | None = None) -> None:
-        """Count one passage, with weights (layers, heads, n, n)."""
+    def see(self, weights: Tensor, text: TokenizedText | None = None) -> None:
+        """Count one text, with weights (layers, heads, n, n)."""
         most = checked(weights).argmax(-1)  # (layers, heads, n)
         n, offsets = most.shape[-1], torch.arange(-REACH, REACH + 1)
         away = most - torch.arange(n)  # how far

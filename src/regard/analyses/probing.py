@@ -14,8 +14,8 @@ from torch import Tensor
 from regard.analyses.codelength import Codelength, by_frequency, online
 from regard.analyses.conllu import Sentence
 from regard.analyses.control_tasks import control_task
-from regard.analyses.passages import passages
-from regard.analyses.reading import states_of, tokenizer_of
+from regard.analyses.reading import states_of
+from regard.analyses.tokenized import tokenize
 from regard.analyses.variational import variational
 from regard.core.errors import UnknownNameError
 from regard.data.text import DataError
@@ -58,7 +58,7 @@ def words_of(system: Any, sentences: Sequence[Sentence], task: str) -> Words:
     """The words of sentences, read by a run, and what the task says of each."""
     if task not in TASKS:
         raise UnknownNameError(f'no task "{task}". Known: {", ".join(TASKS)}.')
-    texts = passages(tokenizer_of(system), sentences)
+    texts = tokenize(system.tokenizer, sentences)
     by_number = {k: texts[k].mean(states) for k, states in states_of(system, texts)}
     read = sorted(by_number)
     labels = [label for k in read for label in getattr(sentences[k], task)]

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from regard.explanations.diffmask import HIGH, LOW, drawn, opened
 from regard.heads import MultiHead
 from regard.recording import attentions
-from regard.training.task import Task
+from regard.training.progress import Problem
 
 OPEN = 2.0  # θ of a gate before it has learned: open with probability 0.97
 GATE_RATE = 0.05
@@ -35,7 +35,7 @@ class Pruned:
 
     penalty: float  # λ
     gates: dict[str, list[float]]  # of each attention's heads, by path; 0 is closed
-    before: dict[str, float]  # what the task said of the model in validation
+    before: dict[str, float]  # figures of the model in validation
     after: dict[str, float]
     model: nn.Module = field(repr=False)  # a copy, with the gates in its weights
 
@@ -99,7 +99,7 @@ def scaled(joined: Tensor, gates: Tensor) -> Tensor:
 
 def prune(
     model: nn.Module,
-    task: Task,
+    problem: Problem,
     penalty: float,
     *,
     paths: str | Sequence[str] = "encoder.*.attention",
@@ -110,13 +110,13 @@ def prune(
 ) -> Pruned:
     """Train a copy of a model on, for so many steps, with gates on its heads at a price λ = penalty each.
 
-    The loss is that of the task, per token. The model itself stays as it is.
+    The loss is that of the problem, per token. The model itself stays as it is.
     """
     if not (penalty >= 0 and math.isfinite(penalty)):
         raise ValueError(f"penalty must be at least 0 and finite; got {penalty}.")
     if steps < 1:
         raise ValueError(f"steps must be at least 1; got {steps}.")
-    before = measured(model, task)
+    before = measured(model, problem)
     pruned = deepcopy(model)
     parts = gated(pruned, paths)
     gates, chance = HeadGates(parts), torch.Generator().manual_seed(seed)
@@ -130,8 +130,8 @@ def prune(
     pruned.train()
     with torch.enable_grad(), torch.random.fork_rng(devices=[]), gates.before(parts, chance):
         torch.manual_seed(seed)
-        for step, batch in zip(range(1, steps + 1), endless(task), strict=False):
-            loss, count = task.loss(pruned, batch)
+        for step, batch in zip(range(1, steps + 1), endless(problem), strict=False):
+            loss, count = problem.loss(pruned, batch)
             optimiser.zero_grad()
             (loss / max(count, 1) + penalty * gates.price()).backward()
             nn.utils.clip_grad_norm_(pruned.parameters(), 1.0)
@@ -143,7 +143,7 @@ def prune(
         with torch.no_grad():
             part.W_o.weight.copy_(scaled(part.W_o.weight, gate))
     found = {path: gate.tolist() for path, gate in zip(parts, values, strict=True)}
-    return Pruned(penalty, found, before, measured(pruned, task), pruned.eval())
+    return Pruned(penalty, found, before, measured(pruned, problem), pruned.eval())
 
 
 def gated(model: nn.Module, paths: str | Sequence[str]) -> dict[str, MultiHead]:
@@ -154,21 +154,21 @@ def gated(model: nn.Module, paths: str | Sequence[str]) -> dict[str, MultiHead]:
     return found
 
 
-def measured(model: nn.Module, task: Task) -> dict[str, float]:
-    """What the task says of a model in validation; the model's mode is as before."""
+def measured(model: nn.Module, problem: Problem) -> dict[str, float]:
+    """Figures of a model in validation; the model's mode is as before."""
     training = model.training
     with torch.no_grad():
-        found = task.validate(model.eval())
+        found = problem.validate(model.eval())
     model.train(training)
     return found
 
 
-def endless(task: Task) -> Iterator[Any]:
-    """The batches of a task, epoch after epoch."""
+def endless(problem: Problem) -> Iterator[Any]:
+    """The batches of a problem, epoch after epoch."""
     epoch = 0
     while True:
         some = False
-        for batch in task.batches(epoch, 0):
+        for batch in problem.batches(epoch, 0):
             some = True
             yield batch
         if not some:

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from regard.analyses.passages import Passage
 from regard.analyses.role import Finding, checked
+from regard.analyses.tokenized import TokenizedText
 
 LEAST = 0.5  # of the places
 COMMON = 500  # tokens that are too frequent to be rare in any sentence
@@ -39,13 +39,13 @@ class RareWords:
             return None
         return torch.tensor([count == least for count in often])
 
-    def see(self, weights: Tensor, passage: Passage) -> None:
-        """Count one passage, with weights (layers, heads, n, n)."""
-        n = len(passage.tokens)
+    def see(self, weights: Tensor, text: TokenizedText) -> None:
+        """Count one text, with weights (layers, heads, n, n)."""
+        n = len(text.tokens)
         most = checked(weights, n).argmax(-1)  # (layers, heads, n)
         if self.hits is None:
             self.hits = torch.zeros(most.shape[:-1])
-        rarest = self.rarest(passage.tokens)
+        rarest = self.rarest(text.tokens)
         if rarest is not None:
             self.hits += rarest[most].sum(-1)
             self.count += n

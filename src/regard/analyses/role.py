@@ -1,7 +1,7 @@
 """What a role is: something that heads do, counted sentence by sentence, with a yardstick.
 
 role = Positional()
-for weights, passage in …: role.see(weights, passage)       weights (layers, heads, n, n)
+for weights, text in …: role.see(weights, text)       weights (layers, heads, n, n)
 role.found()       what each head scored, what it would have scored without looking, and over how many
 """
 
@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from regard.analyses.passages import Passage
+from regard.analyses.tokenized import TokenizedText
 from regard.core.errors import ShapeError
 from regard.core.shapes import check_float
 
@@ -31,8 +31,8 @@ class Finding:
 class Role(Protocol):
     """Something that heads do."""
 
-    def see(self, weights: Tensor, passage: Passage) -> None:
-        """Count one passage, with weights (layers, heads, n, n)."""
+    def see(self, weights: Tensor, text: TokenizedText) -> None:
+        """Count one text, with weights (layers, heads, n, n)."""
         ...
 
     def found(self) -> list[Finding]:
@@ -49,7 +49,7 @@ def checked(weights: Tensor, n: int | None = None) -> Tensor:
     check_float("weights", weights)
     square = weights.dim() == 4 and weights.shape[-1] == weights.shape[-2] and weights.shape[-1] > 0
     if not square or n not in (None, weights.shape[-1]):
-        wanted = "" if n is None else f" with n={n}, the tokens of the passage"
+        wanted = "" if n is None else f" with n={n}, the tokens of the text"
         raise ShapeError(f"weights must be (layers, heads, n, n){wanted}; got {tuple(weights.shape)}.")
     if not bool(weights.isfinite().all()):
         raise ValueError("weights must be finite; got NaN or infinity.")

@@ -11,15 +11,15 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.analyses.passages import Passage
 from regard.analyses.positional import Positional
 from regard.analyses.rare_words import COMMON, RareWords
 from regard.analyses.reading import weights_of
 from regard.analyses.role import Role
 from regard.analyses.subwords import Subwords
 from regard.analyses.syntactic import Syntactic
+from regard.analyses.tokenized import TokenizedText
 
-Listener = Callable[[int], None]  # is told how many passages were seen
+Listener = Callable[[int], None]  # is told how many texts were seen
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ class Head:
 
 def head_roles(
     system: Any,
-    texts: Sequence[Passage],
+    texts: Sequence[TokenizedText],
     counts: Mapping[int, int] | None = None,
     listen: Listener | None = None,
 ) -> list[Head]:
-    """Every head of a run's encoder on these passages, of which at least one must have a token.
+    """Every head of a run's encoder on these texts, of which at least one must have a token.
 
     counts is how often each token occurs, in the data the run was trained on if there are any; else in the
-    passages themselves. Syntax is told of if all passages have trees.
+    texts themselves. Syntax is told of if all texts have trees.
     """
     if not any(text.tokens for text in texts):
         raise ValueError("there is no text to read: heads show what they do on sentences.")
@@ -81,14 +81,14 @@ def roles_for(counts: Mapping[int, int], *, trees: bool) -> dict[str, Role]:
 
 
 def count_roles(
-    watched: Iterable[tuple[Tensor, Passage]], roles: Mapping[str, Role], listen: Listener | None = None
+    watched: Iterable[tuple[Tensor, TokenizedText]], roles: Mapping[str, Role], listen: Listener | None = None
 ) -> list[Head]:
-    """Every head of some weights (layers, heads, n, n), each with its passage, in these roles."""
+    """Every head of some weights (layers, heads, n, n), each with its text, in these roles."""
     shape = (0, 0)
-    for number, (weights, passage) in enumerate(watched, 1):
+    for number, (weights, text) in enumerate(watched, 1):
         shape = weights.shape[0], weights.shape[1]
         for role in roles.values():
-            role.see(weights, passage)
+            role.see(weights, text)
         if listen is not None:
             listen(number)
     found: dict[tuple[int, int], dict[str, list[Score]]] = {

@@ -12,8 +12,8 @@ The score and its yardstick are ours.
 import torch
 from torch import Tensor
 
-from regard.analyses.passages import Passage
 from regard.analyses.role import REACH, Finding, checked, offsets
+from regard.analyses.tokenized import TokenizedText
 
 LEAST, MORE = 0.5, 0.1
 
@@ -25,13 +25,13 @@ class Subwords:
         self.mass: Tensor | None = None  # (layers, heads)
         self.count, self.fixed = 0, torch.zeros(2 * REACH + 1)
 
-    def see(self, weights: Tensor, passage: Passage) -> None:
-        """Count one passage, with weights (layers, heads, n, n)."""
-        n = len(passage.tokens)
+    def see(self, weights: Tensor, text: TokenizedText) -> None:
+        """Count one text, with weights (layers, heads, n, n)."""
+        n = len(text.tokens)
         checked(weights, n)
         if self.mass is None:
             self.mass = torch.zeros(weights.shape[:2])
-        parts = passage.words.float()
+        parts = text.words.float()
         same = (parts.T @ parts > 0) & ~torch.eye(n, dtype=torch.bool)  # (n, n)
         self.mass += (weights.float() * same).sum((-1, -2))  # places without such pieces add nothing
         self.count += int(same.any(-1).sum())

@@ -5,7 +5,7 @@
 
 Many relations hold mostly between neighbours, and any head that looks there would seem to know them. So the
 yardstick is the best share that one fixed neighbour, not farther than 5, would get; a head has the role for r
-in a direction if it is 0.1 above that. Weights are those between words: `Passage.by_word`.
+in a direction if it is 0.1 above that. Weights are those between words: `TokenizedText.by_word`.
 
 Voita et al. (2019), arXiv:1905.09418, §5.2; after Raganato & Tiedemann (2018), "An Analysis of Encoder
 Representations in Transformer-Based Machine Translation".
@@ -17,8 +17,8 @@ from collections import defaultdict
 import torch
 from torch import Tensor
 
-from regard.analyses.passages import Passage
 from regard.analyses.role import REACH, Finding, checked, offsets
+from regard.analyses.tokenized import TokenizedText
 
 MORE = 0.1
 ENOUGH = 50  # words, below which a relation is not told of
@@ -36,16 +36,16 @@ class Syntactic:
         self.counts: dict[str, int] = defaultdict(int)
         self.fixed: dict[str, Tensor] = defaultdict(lambda: torch.zeros(2 * REACH + 1))
 
-    def see(self, weights: Tensor, passage: Passage) -> None:
-        """Count one passage, with weights (layers, heads, n, n)."""
-        checked(weights, len(passage.tokens))
-        if passage.sentence is None:
+    def see(self, weights: Tensor, text: TokenizedText) -> None:
+        """Count one text, with weights (layers, heads, n, n)."""
+        checked(weights, len(text.tokens))
+        if text.sentence is None:
             raise ValueError(
-                "syntactic heads need trees: make the passages from the sentences of a CoNLL-U file."
+                "syntactic heads need trees: make the texts from the sentences of a CoNLL-U file."
             )
-        most = passage.by_word(weights).argmax(-1)  # (layers, heads, w)
+        most = text.by_word(weights).argmax(-1)  # (layers, heads, w)
         here = torch.arange(most.shape[-1])
-        for what, wanted in arcs(passage).items():
+        for what, wanted in arcs(text).items():
             if what not in self.hits:
                 self.hits[what] = torch.zeros(most.shape[:-1])
             self.hits[what] += wanted[here, most].sum(-1)
@@ -66,9 +66,9 @@ class Syntactic:
         return finding.scores >= finding.yardstick + MORE
 
 
-def arcs(passage: Passage) -> dict[str, Tensor]:
+def arcs(text: TokenizedText) -> dict[str, Tensor]:
     """By relation and direction, which word (w, w) should look at which."""
-    tree = passage.sentence
+    tree = text.sentence
     assert tree is not None
     found: dict[str, Tensor] = {}
     for word, (head, relation) in enumerate(zip(tree.heads, tree.deprel, strict=True)):

@@ -7,9 +7,9 @@ import torch
 
 from regard.audits.case import Case
 from regard.audits.ours import of_model
-from regard.data.labelled import Labelled, places
+from regard.data.labelled import Labelled
+from regard.data.segments import segments
 from regard.runs.classifier import Classifier
-from regard.runs.words import word_of
 
 Item = str | tuple[str, str] | Labelled
 
@@ -26,8 +26,7 @@ def of_texts(system: Classifier, items: Sequence[Item], **more: Any) -> Case:
         checked = [system.classes.check(item, f"text {number}") for number, item in enumerate(labelled, 1)]
         more.setdefault("labels", torch.tensor([system.classes.number[item.label] for item in checked]))
         if all(item.highlights is not None for item in labelled):
-            marks = [_marked(system, item, text) for item, text in zip(labelled, texts, strict=True)]
-            more.setdefault("highlights", marks)
+            more.setdefault("highlights", [_marked(system, item) for item in labelled])
     return of_model(
         system.model,
         texts,
@@ -44,7 +43,8 @@ def _asked(item: Item) -> str | tuple[str, str]:
     return item.text if item.second is None else (item.text, item.second)
 
 
-def _marked(system: Classifier, item: Labelled, tokens: Sequence[int]) -> list[bool]:
+def _marked(system: Classifier, item: Labelled) -> list[bool]:
     """For each token whether the word it is a part of is highlighted."""
-    marks = item.highlighted or [False] * len(places(item.text))
-    return [marks[min(word, len(marks) - 1)] for word in word_of(system.tokenizer, tokens)]
+    found = segments(system.tokenizer, item.text)
+    marks = item.overlaps(found.spans)
+    return [marks[word] for word in found.word_of]

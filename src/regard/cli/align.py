@@ -1,15 +1,14 @@
-"""regard align: which word stands for which."""
+"""regard align: which source word each target word translates."""
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from rich.progress import Progress
-from typer import Argument, Exit, Option
+from typer import Argument, Option
 
-from regard.cli.app import app, aside, complain
-from regard.cli.train import chosen
-from regard.core.errors import RunError, SettingsError, WeightsError
+from regard.cli.app import app, stderr
+from regard.cli.common import Device, exit_on_error, progress_bar, resolve_device
+from regard.core.errors import SettingsError
 
 Run = Annotated[Path, Argument(metavar="DIR", help="The folder of an aligner or of a trained translator.")]
 Source = Annotated[Path, Option(help="Sentences (.gz too), or pairs in one .tsv or .jsonl.")]
@@ -21,7 +20,7 @@ Gold = Annotated[
     Path | None, Option(help="Links of the first sentences: head, threshold … are chosen on them.")
 ]
 Base = Annotated[int | None, Option(min=0, max=1, help="What gold links count from, if they do not tell.")]
-Layer = Annotated[int | None, Option(min=1, help="A layer of a translator, from 1, not a chosen one.")]
+Layer = Annotated[int | None, Option(min=1, help="A layer of a translator, from 1, instead of choosing one.")]
 HeadOption = Annotated[
     int | None, Option("--head", min=1, help="With --layer: one head, from 1, not their mean.")
 ]
@@ -31,7 +30,6 @@ Symmetrise = Annotated[
     str | None, Option(help="intersection, union, grow-diag or grow-diag-final-and of two directions.")
 ]
 Naacl = Annotated[bool, Option("--naacl", help="Write NAACL's format, not Pharaoh's.")]
-Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 
 
 @app.command()
@@ -52,9 +50,9 @@ def align(
 ) -> None:
     """Write the word alignment of sentences and their translations: one line of links "source-target" each.
 
-    With an aligner (`regard train aligner`), or with the attention of a translator made to write the given
-    translations; then head, shift and threshold are chosen by agreement with the other direction: --reverse,
-    or an aligner trained on these sentences. What was chosen is said on standard error.
+    With an aligner (`regard train alignment`), or with the attention of a translator that is forced to write
+    the given translations; then head, shift and threshold are chosen by agreement with the other direction:
+    --reverse, or an aligner trained on these sentences. What was chosen is printed on standard error.
 
     Examples:
 
@@ -62,25 +60,21 @@ def align(
 
     - `regard align runs/en-fr --reverse runs/fr-en --source test.en --target test.fr > test.pharaoh`
     """
-    from regard.alignment import align as links_of
-    from regard.alignment import load
-    from regard.alignment.forced import Head
+    from regard.alignment.choose import Head
     from regard.alignment.formats import read, write, write_naacl
     from regard.data.text import pairs
-    from regard.runs import load as load_run
+    from regard.runs.load import load, open_system
 
-    try:
+    with exit_on_error("regard align"):
         if head is not None and layer is None:
             raise SettingsError("--head needs --layer, the layer it is a head of.")
-        system = load(run, chosen(device))
-        other = None if reverse is None else load_run(reverse, chosen(device))
+        system: Any = load(run, resolve_device(device))
+        other: Any = None if reverse is None else open_system(reverse, resolve_device(device), "translation")
         sentences = list(pairs(source, target))
         sizes = [(len(one.split()), len(two.split())) for one, two in sentences]
         gold = read(gold_alignments, sizes, base=base, gold=True) if gold_alignments else None
-        with Progress(console=aside(), transient=True) as bar:
-            task = bar.add_task("aligning", total=len(sentences))
-            found = links_of(
-                system,
+        with progress_bar("aligning", len(sentences)) as progress:
+            found = system.align(
                 sentences,
                 reverse=other,
                 gold=gold,
@@ -88,15 +82,10 @@ def align(
                 method=method,
                 threshold=threshold,
                 symmetrise=symmetrise,
-                progress=lambda done: bar.update(task, completed=done),
+                progress=progress,
             )
         for remark in found.remarks:
-            aside().print(remark, soft_wrap=True, markup=False)
+            stderr().print(remark, soft_wrap=True, markup=False)
         for line in write_naacl(found.links) if naacl else write(found.links):
             sys.stdout.write(line + "\n")
         sys.stdout.flush()
-    except (RunError, SettingsError, WeightsError, ImportError, ValueError) as error:
-        complain(error)
-    except BrokenPipeError:
-        sys.stderr.close()  # nobody reads on: not an error worth a word
-        raise Exit(1) from None

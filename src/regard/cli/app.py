@@ -1,23 +1,43 @@
-"""The command `regard`: what its commands share."""
+"""The command `regard`: what its commands share. A command's file is imported when the command is called."""
 
 import os
 import sys
+from importlib import import_module
 from importlib.metadata import version as installed
 from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
+from typer.main import get_group
+
+FILES = {  # a command, and the files of `regard.cli` that it needs
+    "align": "align",
+    "audit": "audit",
+    "bench": "bench_commands",
+    "classify": "classify",
+    "demo": "demo",
+    "evaluate": "evaluate",
+    "explain": "explain",
+    "heads": "heads",
+    "maps": "maps",
+    "probe": "probe",
+    "scores": "scores",
+    "serve": "serve",
+    "train": "train",
+    "translate": "translate",
+    "view": "view",
+}
 
 
 class OneLine(TyperGroup):
-    """Commands whose complaints are one line on standard error and exit code 2."""
+    """Commands whose errors are one line on standard error and exit code 2."""
 
     def main(self, *args: Any, **settings: Any) -> Any:
         """Run a command; unless standalone_mode is off, the process ends here."""
-        alone = settings.get("standalone_mode", True)
+        standalone = settings.get("standalone_mode", True)
         settings["standalone_mode"] = False
-        if not alone:
+        if not standalone:
             return super().main(*args, **settings)
         try:
             code = super().main(*args, **settings)
@@ -33,8 +53,23 @@ class OneLine(TyperGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
 
+class Commands(OneLine):
+    """The commands of FILES."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names."""
+        return list(FILES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """One of them; None if there is none of that name."""
+        if cmd_name in FILES and cmd_name not in self.commands:
+            import_module(f"regard.cli.{FILES[cmd_name]}")
+            self.commands = get_group(app).commands
+        return super().get_command(ctx, cmd_name)
+
+
 app = typer.Typer(
-    cls=OneLine,
+    cls=Commands,
     help="Neural attention you can swap, train, see and question.",
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="markdown",
@@ -48,13 +83,13 @@ def console(wide: int = 80) -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else wide)
 
 
-def aside() -> Console:
+def stderr() -> Console:
     """Where progress and remarks go, so that answers can be piped."""
     return Console(stderr=True, highlight=False)
 
 
-def complain(message: object) -> NoReturn:
-    """End the command with one line about what was wrong with its arguments."""
+def fail(message: object) -> NoReturn:
+    """End the command with one line about what is wrong, and exit code 2."""
     raise typer.BadParameter(str(message))
 
 

@@ -7,8 +7,8 @@ from typer import Option
 
 from regard.bench import attention as subject
 from regard.bench.attention_of_run import of_run
-from regard.cli.app import complain
-from regard.cli.bench import AsJson, Only, Plot, Quick, bench, checked, report
+from regard.cli.app import fail
+from regard.cli.benchmarks import AsJson, Only, Plot, Quick, bench, checked, report
 
 Run = Annotated[
     Path | None,
@@ -38,7 +38,7 @@ def attention(
         try:
             cases = of_run(run)
         except (OSError, ValueError) as error:
-            complain(error)
+            fail(error)
         report(cases, f"regard bench attention --run {run}", quick=quick, as_json=as_json, plot=plot)
         return
     groups = checked(only, subject.GROUPS)

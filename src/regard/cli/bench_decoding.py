@@ -1,8 +1,8 @@
 """regard bench decoding: beam search against Hugging Face's generate."""
 
 from regard.bench import decoding as subject
-from regard.cli.app import aside
-from regard.cli.bench import AsJson, Quick, bench, report
+from regard.cli.app import stderr
+from regard.cli.benchmarks import AsJson, Quick, bench, report
 
 
 @bench.command()
@@ -16,5 +16,5 @@ def decoding(quick: Quick = False, as_json: AsJson = False) -> None:
     - `regard bench decoding --json > decoding.json`
     """
     for line in subject.missing():
-        aside().print(line, soft_wrap=True, markup=False)
+        stderr().print(line, soft_wrap=True, markup=False)
     report(subject.cases(), "regard bench decoding", quick=quick, as_json=as_json, plot=None)

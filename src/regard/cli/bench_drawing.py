@@ -1,8 +1,8 @@
 """regard bench drawing: how long a page takes to show a map."""
 
 from regard.bench import drawing as subject
-from regard.cli.app import aside
-from regard.cli.bench import AsJson, Quick, bench, report
+from regard.cli.app import stderr
+from regard.cli.benchmarks import AsJson, Quick, bench, report
 
 
 @bench.command()
@@ -14,6 +14,6 @@ def drawing(quick: Quick = False, as_json: AsJson = False) -> None:
     Example: `regard bench drawing --json > drawing.json`
     """
     for line in subject.missing():
-        aside().print(line, soft_wrap=True, markup=False)
+        stderr().print(line, soft_wrap=True, markup=False)
     cases = subject.cases(subject.SIZES[:1] if quick else None)
     report(cases, "regard bench drawing", quick=quick, as_json=as_json, plot=None)

@@ -1,8 +1,8 @@
 """regard bench flow: the largest flows through layers of weights against networkx, scipy and igraph."""
 
 from regard.bench import flow as subject
-from regard.cli.app import aside
-from regard.cli.bench import AsJson, Only, Quick, bench, checked, report
+from regard.cli.app import stderr
+from regard.cli.benchmarks import AsJson, Only, Quick, bench, checked, report
 
 
 @bench.command()
@@ -16,6 +16,6 @@ def flow(only: Only = None, quick: Quick = False, as_json: AsJson = False) -> No
     """
     groups = checked(only, subject.GROUPS)
     for line in subject.missing():
-        aside().print(line, soft_wrap=True, markup=False)
+        stderr().print(line, soft_wrap=True, markup=False)
     cases = list(subject.cases(groups, ["normal"] if quick else None))
     report(cases, "regard bench flow", quick=quick, as_json=as_json, plot=None)

@@ -2,8 +2,8 @@
 
 from regard.bench import maps as subject
 from regard.bench import without_peers
-from regard.cli.app import aside
-from regard.cli.bench import AsJson, Only, Plot, Quick, bench, checked, report
+from regard.cli.app import stderr
+from regard.cli.benchmarks import AsJson, Only, Plot, Quick, bench, checked, report
 
 
 @bench.command()
@@ -23,6 +23,6 @@ def maps(only: Only = None, quick: Quick = False, as_json: AsJson = False, plot:
         missing = (
             "the entmax package is not here, so nothing is measured against it: pip install 'regard\\[peers]'"
         )
-        aside().print(missing, soft_wrap=True)
+        stderr().print(missing, soft_wrap=True)
     cases = subject.cases(groups, subject.SIZES[:2] if quick else subject.SIZES)
     report(cases, "regard bench maps", quick=quick, as_json=as_json, plot=plot)

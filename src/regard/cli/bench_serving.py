@@ -5,7 +5,7 @@ from typing import Annotated
 from typer import Option
 
 from regard.bench import serving as subject
-from regard.cli.bench import AsJson, Quick, bench, report
+from regard.cli.benchmarks import AsJson, Quick, bench, report
 
 Clients = Annotated[int, Option(min=1, help="That ask at the same time.")]
 Seconds = Annotated[float, Option(min=1, help="For how long.")]

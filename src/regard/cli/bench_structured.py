@@ -1,8 +1,8 @@
 """regard bench structured: chains, SparseMAP, fusedmax and the other structured maps against their peers."""
 
 from regard.bench import structured as subject
-from regard.cli.app import aside
-from regard.cli.bench import AsJson, Only, Plot, Quick, bench, checked, report
+from regard.cli.app import stderr
+from regard.cli.benchmarks import AsJson, Only, Plot, Quick, bench, checked, report
 
 
 @bench.command()
@@ -20,6 +20,6 @@ def structured(only: Only = None, quick: Quick = False, as_json: AsJson = False,
     """
     groups = checked(only, subject.GROUPS)
     for line in subject.missing(groups):
-        aside().print(line, soft_wrap=True, markup=False)
+        stderr().print(line, soft_wrap=True, markup=False)
     cases = subject.cases(groups, subject.SIZES[:1] if quick else None)
     report(cases, "regard bench structured", quick=quick, as_json=as_json, plot=plot)

@@ -1,8 +1,8 @@
 """regard bench training: how fast translators learn, against a plain loop and JoeyNMT."""
 
 from regard.bench import training as subject
-from regard.cli.app import aside
-from regard.cli.bench import AsJson, Only, Quick, bench, checked, report
+from regard.cli.app import stderr
+from regard.cli.benchmarks import AsJson, Only, Quick, bench, checked, report
 
 
 @bench.command()
@@ -18,5 +18,5 @@ def training(only: Only = None, quick: Quick = False, as_json: AsJson = False) -
     """
     groups = checked(only, subject.GROUPS)
     for line in subject.missing():
-        aside().print(line, soft_wrap=True, markup=False)
+        stderr().print(line, soft_wrap=True, markup=False)
     report(subject.cases(groups), "regard bench training", quick=quick, as_json=as_json, plot=None)

@@ -1,25 +1,21 @@
 """regard classify: a filter, one label out for each line in."""
 
 import json
-import sys
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Exit, Option
+from typer import Option
 
-from regard.cli.app import app, aside, complain
-from regard.cli.train import chosen
-from regard.cli.translate import blocks
-from regard.core.errors import RunError, SettingsError, WeightsError
+from regard.cli.app import app
+from regard.cli.common import Device, Run, answer_lines, exit_on_error, resolve_device
+from regard.core.errors import RunError
 
 if TYPE_CHECKING:
-    from regard.runs.classifier import Classification, Classifier
+    from regard.tasks.classifier import Classification
 
-Run = Annotated[Path, Argument(metavar="DIR", help="The folder of a trained run.")]
 AsJson = Annotated[
     bool, Option("--json", help="One JSON object per line: label, probabilities, words, weights.")
 ]
-Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 
 
 @app.command()
@@ -34,30 +30,21 @@ def classify(run: Run, as_json: AsJson = False, device: Device = "auto") -> None
 
     - `echo "a gripping , witty film" | regard classify runs/sst --json`
     """
-    from regard.runs.fit_classifier import is_classifier, load_classifier
+    from regard.runs.load import open_system
 
-    try:
-        if run.is_dir() and not is_classifier(run):
-            raise RunError(f"{run} holds no classifier: regard train classification makes one.")
-        system = load_classifier(run, chosen(device))
-        for block in blocks():
+    with exit_on_error("regard classify"):
+        system: Any = open_system(run, resolve_device(device), "classification")
+
+        def answer(block: list[str]) -> Iterator[str]:
             found = iter(system.classify([_text(line, system) for line in block if line.strip()]))
             for line in block:
-                answer = next(found) if line.strip() else None
-                sys.stdout.write((_shown(answer, as_json) if answer is not None else "") + "\n")
-            sys.stdout.flush()
-    except (RunError, SettingsError, WeightsError, ImportError, ValueError) as error:
-        complain(error)
-    except BrokenPipeError:
-        sys.stderr.close()  # nobody reads on: not an error worth a word
-        raise Exit(1) from None
-    except KeyboardInterrupt:
-        aside().print("regard classify: stopped.")
-        raise Exit(130) from None
+                yield _shown(next(found), as_json) if line.strip() else ""
+
+        answer_lines(answer)
 
 
-def _text(line: str, system: "Classifier") -> Any:
-    if not system.classes.pairs:
+def _text(line: str, system: Any) -> Any:
+    if not system.takes_second:
         return line
     text, tab, second = line.partition("\t")
     if not tab:

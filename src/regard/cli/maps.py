@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from typer import Argument, Option
 
-from regard.cli.app import app, complain, console
+from regard.cli.app import app, fail, console
 from regard.cli.draw import table
 from regard.core.errors import UnknownNameError
 from regard.maps import MAPS
@@ -53,17 +53,17 @@ def maps(
 def numbers(scores: list[str]) -> Tensor:
     """The scores (n,) as they were typed, or a complaint."""
     if not scores:
-        complain("give at least one score, for example: regard maps 2 1 0.1.")
+        fail("give at least one score, for example: regard maps 2 1 0.1.")
     theta = []
     for text in scores:
         if text.startswith("--"):
-            complain(f"no option {text}.")
+            fail(f"no option {text}.")
         try:
             number = float(text)
         except ValueError:
-            complain(f"a score must be a number; got {text!r}. Put spaces between scores.")
+            fail(f"a score must be a number; got {text!r}. Put spaces between scores.")
         if math.isnan(number) or number == math.inf:
-            complain(f"a score must be finite, or -inf for a key that may not be looked at; got {text}.")
+            fail(f"a score must be finite, or -inf for a key that may not be looked at; got {text}.")
         theta.append(number)
     return torch.tensor(theta, dtype=torch.float64)
 
@@ -73,10 +73,10 @@ def through(theta: Tensor, only: list[str] | None = None) -> dict[str, Tensor]:
     try:
         chosen = [MAPS[name] for name in only] if only else [m for m in MAPS.values() if m.acts_on == "row"]
     except UnknownNameError as error:
-        complain(error)
+        fail(error)
     for entry in chosen:
         if entry.acts_on == "matrix":
-            complain(f"{entry.name} acts on a whole matrix of scores, so one vector cannot go through it.")
+            fail(f"{entry.name} acts on a whole matrix of scores, so one vector cannot go through it.")
     return {entry.name: entry(theta) for entry in chosen}
 
 
@@ -92,4 +92,4 @@ def drawn(weights: dict[str, Tensor], theta: Tensor, file: Path) -> Path:
     try:
         return save(bars(weights, labels(theta)), file)
     except (ImportError, ValueError, OSError) as error:
-        complain(error)
+        fail(error)

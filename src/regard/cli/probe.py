@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.table import Table
 from typer import Argument, Option
 
-from regard.cli.app import app, complain, console
-from regard.cli.heads import draw, load_any, progress
-from regard.cli.train import chosen
+from regard.cli.app import app, fail, console
+from regard.cli.common import Device, progress_bar, resolve_device
+from regard.cli.heads import draw
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ Out = Annotated[
     Path | None, Option(metavar="FILE", help="Draw the codelengths, too: probe.html, or .png, .svg, .pdf.")
 ]
 AsJson = Annotated[bool, Option("--json", help="One JSON object per layer.")]
-Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 
 
 @app.command()
@@ -51,14 +50,15 @@ def probe(
     """
     from regard.analyses import probe as probed
     from regard.analyses import read_conllu, words_of
+    from regard.runs.load import open_system
     from regard.views.picture import check_file
 
     try:
         if out is not None:
             check_file(out)
-        words = words_of(load_any(run, chosen(device)), list(read_conllu(conllu)), task)
+        words = words_of(open_system(run, resolve_device(device)), list(read_conllu(conllu)), task)
         layers = len(words.states)
-        with progress("probing", layers) as listen:
+        with progress_bar("probing", layers) as listen:
             found = []
             for one in probed(
                 words, code=code, hidden=hidden, seed=seed, listen=lambda layer, share: listen(layer + share)
@@ -67,7 +67,7 @@ def probe(
                 if as_json:
                     print(json.dumps(as_dict(one, task, code, words)), flush=True)
     except (RunError, SettingsError, WeightsError, UnknownNameError, ImportError, ValueError) as error:
-        complain(error)
+        fail(error)
     if not as_json:
         screen, n = console(100), len(words.labels)
         uniform, counted = found[0].real.uniform, words.by_frequency

@@ -1,48 +1,27 @@
-"""regard train: a run, from the user's files to a folder with a trained system."""
+"""regard train NAME: a run of any task, from the user's files to a folder with a trained system."""
 
-import os
-from collections.abc import Callable, Iterator
+import dataclasses
+import inspect
+import typing
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from typer import Option
 
-from regard.cli.app import app, aside, complain, console
+from regard.cli.app import OneLine, app, console, fail, stderr
+from regard.cli.common import Device, resolve_device
+from regard.cli.task_options import option, parameter
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
-from regard.core.settings import assigned, read_toml
-from regard.training import Diverged, Ended, Interrupted, Lost, Report, joined
+from regard.core.settings import assigned, fields_of, read_toml
+from regard.tasks import OLD_NAMES, TASKS
+from regard.tasks.task import Task
+from regard.training import Diverged, Ended, Interrupted, Lost, StepReport, joined
 
-train = typer.Typer(help="Train a model on your own files.", no_args_is_help=True)
-app.add_typer(train, name="train")
-
-Source = Annotated[
-    Path | None, Option(help="Sentences, one per line (.gz too); or pairs in one .tsv or .jsonl.")
-]
-Target = Annotated[Path | None, Option(help="Their translations, line by line.")]
-ValidSource = Annotated[Path | None, Option(help="Sentences to validate on; without them some are held out.")]
-ValidTarget = Annotated[Path | None, Option(help="Their translations.")]
-Corpus = Annotated[
-    str | None, Option(help="A generated corpus instead of files: phrases-de, phrases-fr, copy …")
-]
-Model = Annotated[str | None, Option(help="rnn, bahdanau, luong or transformer.")]
-Score = Annotated[str | None, Option(help="Any score of `regard scores`.")]
-Map = Annotated[str | None, Option(help="Any differentiable row map of `regard maps`.")]
-LearnAlpha = Annotated[bool, Option("--learn-alpha", help="With --map entmax: every head learns its α.")]
-Bias = Annotated[
-    list[str] | None,
-    Option(
-        "--bias",
-        metavar="NAME",
-        help="Structural bias: position, markov:K, fertility:K, global-fertility:γ, trace:γ; repeatable.",
-    ),
-]
-Copy = Annotated[str | None, Option(help="Copy words of the source: by a gate or a sentinel.")]
-Steps = Annotated[int | None, Option(help="Steps of training.")]
-Seed = Annotated[int | None, Option(help="The run is repeated exactly by the same seed.")]
 Out = Annotated[Path, Option(metavar="DIR", help="The folder of the run.")]
 Config = Annotated[
     Path | None, Option(metavar="FILE", help="Settings in TOML; the options here come on top.")
@@ -52,192 +31,194 @@ Set = Annotated[
     Option("--set", metavar="KEY=VALUE", help="Any setting, as training.rate=0.001; repeatable."),
 ]
 Resume = Annotated[bool, Option("--resume", help="Go on with the run in DIR, or begin it if there is none.")]
-Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 Shard = Annotated[
-    bool, Option("--shard", help="With torchrun: share the model out, each process keeps a part of it.")
+    bool, Option("--shard", help="With torchrun: shard the model, each process keeps a part of it.")
 ]
 Board = Annotated[bool, Option("--tensorboard", help="Also write TensorBoard's events into DIR.")]
 
 
-@train.command()
-def translation(
-    out: Out,
-    source: Source = None,
-    target: Target = None,
-    valid_source: ValidSource = None,
-    valid_target: ValidTarget = None,
-    corpus: Corpus = None,
-    model: Model = None,
-    score: Score = None,
-    map: Map = None,
-    learn_alpha: LearnAlpha = False,
-    bias: Bias = None,
-    copy: Copy = None,
-    steps: Steps = None,
-    seed: Seed = None,
-    config: Config = None,
-    set: Set = None,
-    resume: Resume = False,
-    device: Device = "auto",
-    shard: Shard = False,
-    tensorboard: Board = False,
-) -> None:
-    """Train a translator into DIR; `regard translate DIR` then uses it.
+class Tasks(OneLine):
+    """One command for each task."""
 
-    Examples:
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the tasks."""
+        return list(TASKS)
 
-    - `regard train translation --corpus phrases-de --steps 2000 --out runs/dates`
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a task; None if there is none of that name."""
+        if OLD_NAMES.get(cmd_name, cmd_name) not in TASKS:
+            return None
+        return command(TASKS[cmd_name])
 
-    - `regard train translation --source train.en.gz --target train.de.gz --map entmax15 --out runs/en-de`
 
-    - `regard train translation --config en-de.toml --set training.rate=0.0005 --out runs/en-de --resume`
+train = typer.Typer(cls=Tasks, help="Train a model on your own files.", no_args_is_help=True)
+app.add_typer(train, name="train")
 
-    - `regard train translation --corpus phrases-fr --model luong --bias markov:2 --copy gate --out runs/fr`
 
-    - `torchrun --nproc-per-node 2 -m regard train translation --config en-de.toml --out runs/en-de --resume`
-    """
-    groups: dict[str, dict[str, Any]] = {
-        "data": {
-            "source": source,
-            "target": target,
-            "valid_source": valid_source,
-            "valid_target": valid_target,
-            "corpus": corpus,
-        },
-        "model": {
-            "name": model,
-            "score": score,
-            "map": map,
-            "learn_alpha": learn_alpha or None,
-            "bias": bias or None,
-            "copy": copy,
-        },
-        "training": {"steps": steps},
-    }
-    run(merged(config, groups, {"seed": seed}, set), out, resume, chosen(device), tensorboard, shard)
+def command(task: Task) -> Any:
+    """`regard train NAME` of a task, with the options of its settings and its models."""
+    places = option_places(task)
+
+    def run(**typed: Any) -> None:
+        shared = {name: typed.pop(name) for name in SHARED}
+        groups: dict[str, dict[str, Any]] = {}
+        with exit_on_training_error(f"regard train {task.name}", shared["out"]):
+            for name, value in typed.items():
+                group, key, read = places[name]
+                if value not in (None, False, []):
+                    groups.setdefault(group, {})[key] = read(value) if read is not None else value
+            values = merged(shared["config"], groups, shared["set"])
+            values["task"] = task.name
+            train_run(task, values, shared)
+
+    out, *shared_ones = SHARED.values()
+    parameters = [out, *(place_parameter(task, name) for name in places), *shared_ones]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    examples = "\n\n".join(f"- `{line}`" for line in task.command_examples)
+    run.__doc__ = f"{task.says}\n\nExamples:\n\n{examples}\n"
+    single = typer.Typer(rich_markup_mode="markdown", add_completion=False, pretty_exceptions_enable=False)
+    single.command(task.name)(run)
+    return typer.main.get_command(single)
+
+
+SHARED = {
+    name: Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+    for name, kind, default in (
+        ("out", Out, Parameter.empty),
+        ("config", Config, None),
+        ("set", Set, None),
+        ("resume", Resume, False),
+        ("device", Device, "auto"),
+        ("shard", Shard, False),
+        ("tensorboard", Board, False),
+    )
+}
+
+
+def option_places(task: Task) -> dict[str, tuple[str, str, Any]]:
+    """The options of a task by name: the group of settings each belongs to, its key, and how it is read."""
+    found: dict[str, tuple[str, str, Any]] = {}
+    for group, kind in fields_of(task.Settings).items():
+        kind = next((one for one in (kind, *typing.get_args(kind)) if dataclasses.is_dataclass(one)), None)
+        for field in dataclasses.fields(kind) if kind is not None else ():
+            if flag := field.metadata.get("option"):
+                found[flag[2:].replace("-", "_")] = (group, field.name, field.metadata["read"])
+    for field in dataclasses.fields(task.Settings):
+        if flag := field.metadata.get("option"):
+            found[flag[2:].replace("-", "_")] = ("", field.name, None)
+    if task.models:
+        found["model"] = ("model", "name", None)
+        found.update({name: ("model", name, None) for name in task.model_options})
+    return found
+
+
+def place_parameter(task: Task, name: str) -> Parameter:
+    """The option of that name, as typer takes it."""
+    group, key, _ = option_places(task)[name]
+    flag = option(name)
+    if group == "model":
+        if key == "name":
+            return parameter(name, str, f"{', '.join(task.models)}.", flag)
+        kinds = (fields_of(entry.config).get(key) for entry in task.models.values())
+        return parameter(name, next(kind for kind in kinds if kind is not None), task.model_options[key], flag)
+    holder = task.Settings
+    if group:
+        kind = fields_of(task.Settings)[group]
+        holder = next(one for one in (kind, *typing.get_args(kind)) if dataclasses.is_dataclass(one))
+    field = next(one for one in dataclasses.fields(holder) if one.name == key)
+    says = field.metadata["says"]
+    if key == "corpus":
+        says += f" Known: {', '.join(task.corpora)}."
+    return parameter(name, fields_of(holder)[key], says, flag, field.metadata["metavar"])
 
 
 def merged(
-    config: Path | None,
-    groups: dict[str, dict[str, Any]],
-    single: dict[str, Any],
-    assignments: list[str] | None,
+    config: Path | None, groups: Mapping[str, Mapping[str, Any]], assignments: list[str] | None
 ) -> dict[str, Any]:
     """Nested settings: those of the file, then of the options, then of --set."""
-    try:
-        values = read_toml(config) if config is not None else {}
-        for group, options in groups.items():
-            given = {k: str(v) if isinstance(v, Path) else v for k, v in options.items() if v is not None}
+    values = read_toml(config) if config is not None else {}
+    for group, options in groups.items():
+        given = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
+        if group:
             values[group] = {**values.get(group, {}), **given}
-        values.update({k: v for k, v in single.items() if v is not None})
-        for assignment in assignments or []:
-            values = assigned(values, assignment)
-    except SettingsError as error:
-        complain(error)
+        else:
+            values.update(given)
+    for assignment in assignments or []:
+        values = assigned(values, assignment)
     return values
 
 
-def alone(command: str) -> None:
-    """Stop if torchrun has started several processes of a command that is for one."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        complain(f"{command} trains in one process: start it without torchrun.")
-
-
-def chosen(device: str) -> str:
-    """The device to use: with "auto" an accelerator if there is one."""
-    if device == "auto":
-        here = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-        return "cpu" if here is None else here.type
-    if device not in ("cpu", "cuda", "mps"):
-        complain(f"--device must be auto, cpu, cuda or mps; got {device!r}.")
-    if device == "cuda" and not torch.cuda.is_available():
-        complain("--device cuda: there is none here. Use --device auto.")
-    if device == "mps" and not torch.backends.mps.is_available():
-        complain("--device mps: there is none here. Use --device auto.")
-    return device
-
-
 @contextmanager
-def attempt(command: str, out: Path) -> Iterator[None]:
+def exit_on_training_error(command: str, out: Path) -> Iterator[None]:
     """Turn what can go wrong in a run into one line and an exit code; what was saved stays."""
     from regard.data.text import DataError
 
     try:
         yield
     except (SettingsError, RunError, DataError, WeightsError, UnknownNameError, ImportError) as error:
-        complain(error)
+        fail(error)
     except Ended:
         raise typer.Exit(1) from None
     except (Diverged, Interrupted, Lost) as error:
-        aside().print(f"{command}: {error}", soft_wrap=True)
+        stderr().print(f"{command}: {error}", soft_wrap=True, markup=False)
         raise typer.Exit(130 if isinstance(error, Interrupted) else 1) from None
     except KeyboardInterrupt:
-        aside().print(f"{command}: stopped; --resume goes on from the last checkpoint.", soft_wrap=True)
+        stderr().print(f"{command}: stopped; --resume goes on from the last checkpoint.", soft_wrap=True)
         raise typer.Exit(130) from None
     except OSError as error:
-        aside().print(f"{command}: {error.strerror or error}: {error.filename or out}", soft_wrap=True)
+        stderr().print(
+            f"{command}: {error.strerror or error}: {error.filename or out}", soft_wrap=True, markup=False
+        )
         raise typer.Exit(1) from None
 
 
-def run(
-    values: dict[str, Any], out: Path, resume: bool, device: str, board: bool, sharded: bool = False
-) -> None:
-    """Train a translator and say how it went."""
-    from regard.runs import fit, resolved
-
-    more = {"sharded": True} if sharded else {}
-    done = trained(fit, resolved, values, out, resume, device, board, "regard train", "tokens", **more)
-    if done is None:
-        return
-    answer, scores = console(), done.quality
-    figures = f"BLEU {scores.bleu:.1f}, chrF {scores.chrf:.1f}, exact match {scores.exact_match:.3f}"
-    answer.print(f"{figures} on {scores.sentences:,} validation sentences", soft_wrap=True)
-    answer.print(f"{out}: regard translate {out} < in.txt > out.txt", soft_wrap=True)
-
-
-def trained(
-    fit: Callable[..., Any],
-    resolve: Callable[[dict[str, Any]], Any],
-    values: dict[str, Any],
-    out: Path,
-    resume: bool,
-    device: str,
-    board: bool,
-    command: str,
-    unit: str,
-    **more: Any,
-) -> Any:
-    """What `fit` returns, with a bar while it trains; of several processes the first one speaks.
-
-    None in the others, and where there is nothing left to do.
-    """
+def train_run(task: Task, values: dict[str, Any], shared: Mapping[str, Any]) -> None:
+    """Train a run with a bar, and say how it went; of several processes rank 0 speaks."""
+    from regard.runs.fit import fit
     from regard.runs.folder import README, finished
 
-    with attempt(command, out), joined(device) as team:
-        if more.get("sharded") and team.size == 1:
-            complain("--shard is for several processes: torchrun --nproc-per-node 2 -m regard train …")
+    out, resume = shared["out"], shared["resume"]
+    with joined(resolve_device(shared["device"])) as team:
+        if shared["shard"] and team.size == 1:
+            fail(f"--shard is for several processes: torchrun --nproc-per-node 2 -m regard train {task.name} …")
 
         def done_before() -> bool:
             if (resume or team.restarted) and (out / README).exists() and finished(out):
                 return True
-            resolve(values)  # what is wrong with them is said once
+            task.resolve(values)  # what is wrong with them is said once
             return False
 
         if team.on_rank_zero(done_before):
             if team.first:
-                console().print(f"{out} is trained to its end; there is nothing to resume.", soft_wrap=True)
-            return None
-        settings = resolve(values)
-        with Watching(settings.training.steps, quiet=not team.first, unit=unit) as watching:
-            more |= {"listen": watching.see, "say": watching.say, "board": board}
-            done = fit(settings, out, resume=resume, device=team.device, team=team, **more)
-    return done if team.first else None
+                console().print(
+                    f"{out} is trained to its end; there is nothing to resume.", soft_wrap=True, markup=False
+                )
+            return
+        settings = task.resolve(values)
+        steps = getattr(getattr(settings, "training", None), "steps", None)
+        with Watching(steps, quiet=not team.first, unit=task.unit) as watching:
+            done = fit(
+                settings,
+                out,
+                resume=resume,
+                device=team.device,
+                board=shared["tensorboard"],
+                listen=watching.see,
+                say=watching.say,
+                team=team,
+                sharded=shared["shard"],
+            )
+    if team.first:
+        answer = console()
+        answer.print(f"{done.scores.line} (validation)", soft_wrap=True, markup=False)
+        for line in task.usage[:1]:
+            answer.print(f"{out}: {line.replace('DIR', str(out))}", soft_wrap=True, markup=False)
 
 
 class Watching:
     """A bar with loss, speed and time left; a line for each validation."""
 
-    def __init__(self, steps: int, quiet: bool = False, unit: str = "tokens"):
+    def __init__(self, steps: int | None, quiet: bool = False, unit: str = "tokens"):
         self.quiet, self.unit = quiet, unit
         self.bar = Progress(
             TextColumn("{task.description}"),
@@ -245,7 +226,7 @@ class Watching:
             MofNCompleteColumn(),
             TextColumn("{task.fields[figures]}"),
             TimeRemainingColumn(),
-            console=aside(),
+            console=stderr(),
             transient=True,
             disable=quiet,
         )
@@ -259,12 +240,12 @@ class Watching:
         self.bar.stop()
 
     def say(self, text: str) -> None:
-        """A remark."""
+        """Print a remark."""
         if not self.quiet:
-            self.bar.console.print(text, soft_wrap=True)
+            self.bar.console.print(text, soft_wrap=True, markup=False)
 
-    def see(self, report: Report) -> None:
-        """What a report of the loop looks like."""
+    def see(self, report: StepReport) -> None:
+        """Show a report of the training loop."""
         figures = f"loss {report.loss:.3f}  {report.tokens_per_second:,.0f} {self.unit}/s"
         self.bar.update(self.task, completed=report.step, figures=figures, visible=True)
         if report.validation is not None:

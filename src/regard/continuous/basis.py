@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.core.errors import ShapeError
 from regard.core.shapes import check, check_float
-from regard.kernels.operators import is_plain
+from regard.kernels.common.operator import is_plain
 
 NUMBER = {1: 32, 2: 10}  # functions along each axis, on the line and in the plane
 

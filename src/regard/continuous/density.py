@@ -6,7 +6,7 @@ from torch import Tensor
 from regard.continuous.basis import Basis
 from regard.core.errors import ShapeError
 from regard.core.shapes import check_float, check_together, joined
-from regard.kernels.operators import is_plain
+from regard.kernels.common.operator import is_plain
 
 
 def check_variance(mean: Tensor, variance: Tensor, name: str = "variance") -> None:

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function, forward_ad
 
-from regard.kernels.operators import is_plain
+from regard.kernels.common.operator import is_plain
 
 POINTS = list(zip(*(x.tolist() for x in np.polynomial.legendre.leggauss(6)), strict=True))  # z, weight
 NARROW = 0.25  # below it B cancels

@@ -1,4 +1,4 @@
-"""Beam search: the k likeliest beginnings, all continued at every step.
+"""Beam search: the k topk_logsumexp beginnings, all continued at every step.
 
     score(y) = log p(y) / ((5 + |y|)/6)^α + β Σⱼ log min(Σᵢ pᵢⱼ, 1)
 
@@ -19,7 +19,7 @@ from regard.core.attention_paths import attention_paths
 from regard.core.tokens import BOS, EOS
 from regard.decoding.hypothesis import USUAL, Decodable, Hypothesis, Limits, deciding
 from regard.decoding.sampling import FIRST
-from regard.kernels.likeliest_operator import likeliest
+from regard.kernels.decoding.topk_logsumexp import topk_logsumexp
 
 
 def penalty(length: Any, alpha: float) -> Any:
@@ -94,7 +94,7 @@ class _Search:
         else:
             hidden, self.state = self.coverage.watch(self.tokens, self.state, self.memory)
         logits = self.model.logits(hidden)  # (count · k, v)
-        values, tokens, whole = likeliest(logits, k, FIRST)  # no row can give more to the k best
+        values, tokens, whole = topk_logsumexp(logits, k, FIRST)  # no row can give more to the k best
         some = values.shape[-1]
         at_limit = (self.limit == length).repeat_interleave(k).unsqueeze(-1)
         if bool(at_limit.any()):  # there it has to end

@@ -54,8 +54,8 @@ def largest_flows(widths: list[Tensor]) -> Tensor:
     """
     if len(widths) == 1:
         return widths[0]
-    from regard.kernels.flow import flows
-    from regard.kernels.pool import over_rows
+    from regard.kernels.attention.flow_kernel import flows
+    from regard.kernels.common.pool import over_rows
 
     first, last = widths[0], widths[-1]
     size = max(max(layer.shape[-2:]) for layer in widths)

@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
+from regard.data.segments import segments
 from regard.explanations.explain import explain
 from regard.explanations.table import METHODS
 from regard.explanations.words import to_words
-from regard.runs.classifier import Classification, Classifier, Text
+from regard.runs.classifier import Classifier, Text
 from regard.runs.translator import batches_by_length
-from regard.runs.words import word_of
 
 POSITIONS = 4096  # tokens that are explained at once, padding included
 
@@ -36,7 +36,7 @@ def explain_texts(
     label: str | None = None,
     **options: Any,
 ) -> list[Explanation]:
-    """Explain what a classifier says of each text, or the class `label`, word by word; pieces add up."""
+    """Explain what a classifier says of each text, or the class `label`, word by word; tokens add up."""
     if label is not None and label not in system.classes.number:
         raise ValueError(f"no label {label!r}. Known: {', '.join(system.labels)}.")
     if label is not None and METHODS[method].needs in ("gradients", "outputs"):
@@ -49,22 +49,11 @@ def explain_texts(
             options["second"] = system.padded([answer.second_tokens for answer in now])
         tokens, lengths = system.padded([answer.tokens for answer in now])
         scores = explain(system.model, tokens, lengths, method=method, **options)
-        words, numbers = zip(*(words_of(answer) for answer in now), strict=True)
-        for i, answer, shown, row in zip(some, now, words, to_words(scores, numbers), strict=True):
+        texts_now = [segments(system.tokenizer, answer.text) for answer in now]
+        rows = to_words(scores, [text.word_of for text in texts_now])
+        for i, answer, text, row in zip(some, now, texts_now, rows, strict=True):
             probability = answer.probabilities[answer.label]
             found[i] = Explanation(
-                answer.text, method, answer.label, probability, shown, row.to(torch.float64).tolist()
+                answer.text, method, answer.label, probability, text.words, row.to(torch.float64).tolist()
             )
     return [found[i] for i in range(len(answers))]
-
-
-def words_of(answer: Classification) -> tuple[list[str], list[int]]:
-    """The words of a text and the number of the word that each token is a part of.
-
-    Where tokens are not parts of words (a space that was lost, say) each is its own word.
-    """
-    numbers = word_of(answer.system.tokenizer, answer.tokens)
-    words = answer.text.split()
-    if len(words) == max(numbers) + 1 == len(set(numbers)):
-        return words, numbers
-    return answer.words, list(range(len(answer.tokens)))

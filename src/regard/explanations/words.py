@@ -1,17 +1,17 @@
-"""From pieces to words: what explains a word is the sum of what explains its pieces."""
+"""From tokens to words: the score of a word is the sum of the scores of its tokens."""
 
 from collections.abc import Sequence
 
 from torch import Tensor
 
 from regard.core.errors import ShapeError
-from regard.runs.words import by_word
+from regard.data.segments import by_word
 
 
 def to_words(scores: Tensor, words: Sequence[Sequence[int]]) -> list[Tensor]:
     """Scores of tokens (b, n) to scores of words, a tensor for each text, given the word of each token.
 
-    `regard.runs.words.word_of` has these; tokens beyond the given ones (padding) are left out.
+    `regard.data.segments` has these, as `word_of`; tokens beyond the given ones (padding) are left out.
     """
     if len(words) != len(scores) or any(len(of) > scores.shape[-1] for of in words):
         raise ShapeError(

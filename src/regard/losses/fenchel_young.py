@@ -22,7 +22,7 @@ from torch.autograd import Function
 
 from regard.core.errors import DeviceError, DtypeError, ShapeError
 from regard.core.shapes import check, check_float, check_together, widened
-from regard.kernels.operators import is_plain, refuse_nested_forward_mode
+from regard.kernels.common.operator import is_plain, refuse_nested_forward_mode
 from regard.maps.entmax import entmax
 from regard.maps.entropies import tsallis
 from regard.maps.softmax import softmax

@@ -20,7 +20,7 @@ def readme(system: System, scores: Scores, steps: int | None) -> str:
     parts = [
         f"# A {task.makes}",
         f"{_model(system)}{trained} on {_data(settings.data)} (seed {settings.seed}).",
-        f"On validation {task.examples}: {scores.line}.",
+        f"On validation {task.examples}: {scores.line}." if steps is not None else f"It has {scores.line}.",
         _table(scores),
         "\n".join(f"    {line}" for line in task.usage),
         f"`{CONFIG}` has all that is needed to repeat it, `{LOG}` how it went. {CARE}",

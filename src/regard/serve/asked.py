@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regard.data import Tokenizer
-from regard.serve.words import pieces_of, without, words_of
+from regard.data.segments import segments, segments_without
 
 How = Literal["as_it_is", "do_not_look", "take_away"]
 
@@ -40,16 +40,17 @@ def asked(
     tokenizer: Tokenizer, text: str, words: Collection[int], how: How, longest: int | None = None
 ) -> Asked:
     """The question about a text without these words (numbers from 0), or as it is; `longest` is in tokens."""
-    every = words_of(text)
+    whole = segments(tokenizer, text)
     for word in words:
-        if not 0 <= word < len(every):
-            raise CannotAsk(f"words must be from 0 to {len(every) - 1}, the words of the text; got {word}.")
+        if not 0 <= word < len(whole.words):
+            last = len(whole.words) - 1
+            raise CannotAsk(f"words must be from 0 to {last}, the words of the text; got {word}.")
     gone = set() if how == "as_it_is" else set(words)
     left = gone if how == "take_away" else set()
-    read = without(text, left)
-    places = [i for i in range(len(every)) if i not in left]
-    pieces = pieces_of(tokenizer, read) if places else []
+    read = segments_without(tokenizer, whole, left) if left else whole
+    places = [i for i in range(len(whole.words)) if i not in left]
+    pieces = read.word_of if places else []
     if longest is not None and len(pieces) > longest:
         raise CannotAsk(f"the text has {len(pieces):,} tokens; at most {longest:,} are read here.")
-    erased = [i for i, word in enumerate(pieces) if word in gone] if how == "do_not_look" else []
-    return Asked(every, sorted(gone), places, read, pieces, erased)
+    erased = read.tokens_of(gone) if how == "do_not_look" else []
+    return Asked(whole.words, sorted(gone), places, read.text, pieces, erased)

@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
+from regard.data.segments import by_word
 from regard.explanations import METHODS, explain
-from regard.runs.words import by_word
 from regard.serve.asked import CannotAsk
 from regard.serve.deadline import afford
 from regard.serve.judged import Judged, erasing

@@ -1,9 +1,8 @@
 """What the words of a text look at among themselves: the layers of a classifier that has some."""
 
-import torch
 from torch import Tensor
 
-from regard.runs.words import by_word
+from regard.data.segments import by_word
 from regard.serve.asked import CannotAsk
 from regard.serve.judged import Judged, answered
 
@@ -21,6 +20,5 @@ def stacked(judged: Judged) -> tuple[list[Tensor], list[str]]:
     if ahead:
         pieces, words = [0, *(word + 1 for word in pieces)], [FIRST, *words]
     for path in run.layers:
-        heads = seen[path][-1].weights[0]  # (heads, n, n) between tokens
-        found.append(torch.stack([by_word(head, pieces, pieces) for head in heads]))
+        found.append(by_word(seen[path][-1].weights[0], pieces, pieces))  # (heads, n, n)
     return found, words

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from regard.core.shapes import check_float
-from regard.kernels.budget_operator import nearest_in_budget
-from regard.kernels.sparsemap_batch import BUDGET
+from regard.kernels.sparsemap.budget_operator import nearest_in_budget
+from regard.kernels.sparsemap.sparsemap_batch import BUDGET
 from regard.structures.built_in import BuiltIn
 from regard.structures.cuts import intervals
 from regard.structures.structure import Solution

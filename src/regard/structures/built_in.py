@@ -8,8 +8,8 @@ from torch import Tensor
 
 from regard.core.errors import ShapeError
 from regard.core.shapes import check, check_float
-from regard.kernels.sparsemap import best, kept, nearest
-from regard.kernels.sparsemap_batch import Solved, solve
+from regard.kernels.sparsemap.sparsemap_batch import Solved, solve
+from regard.kernels.sparsemap.sparsemap_operator import best, kept, nearest
 from regard.structures.structure import Solution, Structure
 
 

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from regard.core.shapes import check, check_float, widened
-from regard.kernels.binary_chain_operator import nearest_in_chain
-from regard.kernels.sparsemap import best
-from regard.kernels.sparsemap_batch import CHAIN
-from regard.kernels.transitions import check_states, matched
+from regard.kernels.chains.transitions import check_states, matched
+from regard.kernels.sparsemap.binary_chain_operator import nearest_in_chain
+from regard.kernels.sparsemap.sparsemap_batch import CHAIN
+from regard.kernels.sparsemap.sparsemap_operator import best
 from regard.structures.built_in import BuiltIn
 from regard.structures.cuts import intervals
 from regard.structures.structure import Solution

@@ -6,7 +6,7 @@ out; what remains must have a matching. To keep padding out of self-attention, h
 columns.
 """
 
-from regard.kernels.sparsemap_batch import MATCHING
+from regard.kernels.sparsemap.sparsemap_batch import MATCHING
 from regard.structures.built_in import BuiltIn
 
 

@@ -18,8 +18,6 @@ With `binary=False` the Jacobian is that of the vertices in use, which is exact 
 """
 
 from collections.abc import Callable
-from functools import cache
-from importlib import import_module
 from itertools import count
 from typing import Any, Literal
 
@@ -27,11 +25,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.kernels.sparsemap_batch import OWN, OWNERS, Solved, report
+from regard.kernels.common.pool import load_kernels
+from regard.kernels.sparsemap.sparsemap_batch import OWN, OWNERS, Solved, report
 from regard.structures.built_in import BuiltIn
 
 Answer = Tensor | tuple[Tensor, float]
-_kernels = cache(import_module)
 _handles = count()
 
 
@@ -65,7 +63,7 @@ class Oracle(BuiltIn):
 
     def solve_all(self, scores: Tensor, complete: bool) -> Solved:
         """SparseMAP of float64 scores (*batch, m, n), one instance after the other."""
-        kernels = _kernels("regard.kernels.faces")
+        kernels = load_kernels("regard.kernels.sparsemap.sparsemap_jacobian")
         *batch, m, n = scores.shape
         theta = scores.detach().cpu().contiguous().numpy().reshape(int(np.prod(batch)), m * n)
         b = len(theta)
@@ -142,7 +140,10 @@ class _Asked:
 
     def drive(self, complete: bool) -> tuple[Any, int, float, int, Any]:
         """As `sparsemap_rows.drive`: the active set, vertices of the face, gap, how it ended, marginals."""
-        steps, kernels = _kernels("regard.kernels.active_set"), _kernels("regard.kernels.sparsemap_rows")
+        steps, kernels = (
+            load_kernels("regard.kernels.sparsemap.active_set"),
+            load_kernels("regard.kernels.sparsemap.sparsemap_rows"),
+        )
         theta = self.theta
         mu, residual, dense = np.zeros((3, len(theta)))
         active = steps.empty(kernels.FEW, len(theta))
@@ -198,7 +199,10 @@ class _Asked:
         self, active: Any, face: int, mu: Any, residual: Any, level: float, rounding: float
     ) -> tuple[Any, int]:
         """The active set with the vertices of weight 0 that its face has besides, and how many there are."""
-        steps, kernels = _kernels("regard.kernels.active_set"), _kernels("regard.kernels.sparsemap_rows")
+        steps, kernels = (
+            load_kernels("regard.kernels.sparsemap.active_set"),
+            load_kernels("regard.kernels.sparsemap.sparsemap_rows"),
+        )
         direction, dense = np.zeros((2, len(mu)))
         looked, way = 0, 1.0
         while looked < 2:

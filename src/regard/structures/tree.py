@@ -8,7 +8,7 @@ up; so a mask that hides the keys of padding is enough.
 
 from torch import Tensor
 
-from regard.kernels.sparsemap_batch import TREE
+from regard.kernels.sparsemap.sparsemap_batch import TREE
 from regard.structures.built_in import BuiltIn, check_square
 
 

@@ -15,7 +15,7 @@ from regard.core.tokens import UNK
 from regard.data.class_names import Classes
 from regard.data.labelled import Labelled
 from regard.data.padding import batches_by_length, padded
-from regard.data.segments import SPACES, Segments, Span, segments
+from regard.data.segments import SPACES, Segments
 from regard.data.tokenizer import Tokenizer
 from regard.models.classifiers.classifier_model import check_texts
 from regard.recording import Record, record
@@ -185,9 +185,6 @@ class Classifier(System):
         return one, second
 
     # Attention
-
-    def segments(self, text: str, spans: Sequence[Span] | None = None) -> Segments:
-        return segments(self.tokenizer, text, spans)
 
     def answer_segments(self, answer: Classification) -> Segments:
         """One row: the class."""

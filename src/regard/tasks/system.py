@@ -21,7 +21,8 @@ from torch import Tensor, nn
 
 from regard.attention import concat_steps
 from regard.core.errors import RunError
-from regard.data.segments import Segments, Span
+from regard.data.segments import Segments, Span, segments
+from regard.data.tokenizer import Tokenizer
 from regard.recording import intervene, record
 
 if TYPE_CHECKING:
@@ -113,9 +114,18 @@ class System:
         """The case of the files that options of `regard audit` name, and their content in one string."""
         raise RunError(f"{self.folder} holds a {self.task.makes}, which cannot be audited.")
 
+    def align(self, pairs: Sequence[tuple[str, str]], **options: Any) -> Any:
+        """Word links of sentence pairs."""
+        raise RunError(f"a {self.task.makes} does not align words.")
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What cuts the texts that it reads."""
+        raise RunError(f"a {self.task.makes} has no tokenizer.")
+
     def segments(self, text: str, spans: Sequence[Span] | None = None) -> Segments:
         """The tokens and words of a text that it reads; `spans` are its words, if somebody else has split it."""
-        raise NotImplementedError
+        return segments(self.tokenizer, text, spans)
 
     # What follows from these, unless a task knows better
 

@@ -54,6 +54,7 @@ class Task:
     Audit: type[Any] | None = None  # options of `regard audit`, likewise; None: it cannot be audited
     models: Table[Entry[Any]]
     default_model: str
+    corpora: Mapping[str, Any]  # generated ones, by name
     model_options: Mapping[str, str] = {  # settings of models that have an option of their own, and its help
         "score": "Any score of `regard scores`.",
         "map": "Any differentiable row map of `regard maps`.",

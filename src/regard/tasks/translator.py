@@ -15,7 +15,7 @@ from regard.core.errors import RunError
 from regard.core.tokens import BOS, EOS
 from regard.data.copying import numbered
 from regard.data.padding import batches_by_length, padded
-from regard.data.segments import Segments, Span, segments, segments_of_ids
+from regard.data.segments import Segments, segments_of_ids
 from regard.data.text import DataError, lines, pairs
 from regard.data.tokenizer import Tokenizer
 from regard.decoding import Hypothesis, beam, greedy
@@ -114,6 +114,11 @@ class Translator(System):
     ):
         super().__init__(model, parts, settings, folder)
         self.reverse = reverse
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What cuts sources."""
+        return self.parts.source
 
     @property
     def source_tokenizer(self) -> Tokenizer:
@@ -220,9 +225,6 @@ class Translator(System):
             logits = F.linear(pointing.hidden, *self.model.vocabulary())
             shares: list[float] = pointing.copied(logits, torch.tensor(target, device=self.device)).tolist()
         return shares
-
-    def segments(self, text: str, spans: Sequence[Span] | None = None) -> Segments:
-        return segments(self.source_tokenizer, text, spans)
 
     def answer_segments(self, answer: Translation) -> Segments:
         return segments_of_ids(self.target_tokenizer, answer.target_tokens, answer.unknown)

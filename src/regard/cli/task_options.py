@@ -1,0 +1,119 @@
+"""Options of commands that come from tasks: from the fields of their dataclasses, with their help.
+
+`regard train NAME` is one command for each task, and has the options of its settings. `regard evaluate` and
+`regard audit` learn from the run which task it is of, so their further options, `--name value`, are read when
+the run is known (`split`, `given`).
+"""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from inspect import Parameter
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Option
+from typer.core import TyperCommand
+
+from regard.cli.app import console
+from regard.core.errors import SettingsError
+from regard.core.settings import fields_of, from_dict
+
+Values = dict[str, Any]
+
+
+def option(name: str) -> str:
+    """The option of a setting: --gold-alignments of gold_alignments."""
+    return "--" + name.replace("_", "-")
+
+
+def parameter(name: str, kind: Any, says: str, flag: str, metavar: str | None = None) -> Parameter:
+    """A parameter that typer understands, of a setting of this type; None unless it is given."""
+    kinds = [one for one in typing.get_args(kind) if one is not type(None)]
+    plain = kinds[0] if isinstance(kind, types.UnionType) and kinds else kind
+    default: Any = None
+    if metavar == "FILE":
+        annotation: Any = Path | None
+    elif plain is bool:
+        annotation, default = bool, False
+    elif typing.get_origin(plain) is tuple:
+        annotation = list[str] | None
+    else:
+        annotation = (plain if plain in (int, float) else str) | None
+    shown = Option(flag, help=says, metavar=metavar)
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, shown])
+
+
+def split(arguments: Sequence[str]) -> tuple[list[str], Values]:
+    """Folders, and options --name value or --name=value, by the names of settings."""
+    folders: list[str] = []
+    values: Values = {}
+    rest = iter(arguments)
+    for word in rest:
+        if not word.startswith("--"):
+            folders.append(word)
+            continue
+        name, sign, value = word[2:].partition("=")
+        if not sign:
+            value = next(rest, "")
+            if not value or value.startswith("--"):
+                raise SettingsError(f"--{name} needs a value.")
+        values[name.replace("-", "_")] = value
+    return folders, values
+
+
+def given(kind: type[Any], values: Mapping[str, Any], makes: str) -> Any:
+    """The dataclass of options of a task; one that it does not have is refused."""
+    known = fields_of(kind)
+    for name in values:
+        if name not in known:
+            takes = ", ".join(option(one) for one in _shown(kind)) or "no such options"
+            raise SettingsError(f"{option(name)} is not for a {makes}, which takes {takes}.")
+    return from_dict(kind, values, "--")
+
+
+def _shown(kind: type[Any]) -> dict[str, str]:
+    """The fields of a dataclass that are options, and what they mean."""
+    fields = {field.name: str(field.metadata.get("says", "")) for field in dataclasses.fields(kind)}
+    return {name: says for name, says in fields.items() if says}
+
+
+class ByTask(TyperCommand):
+    """A command whose help also lists the options of each task."""
+
+    kind: str  # the dataclass of options that a task has: "Evaluation", "Audit"
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The help of the command, then the options by task."""
+        from rich.table import Table
+
+        from regard.tasks import TASKS
+
+        super().format_help(ctx, formatter)
+        screen = console()
+        for task in map(TASKS.__getitem__, TASKS):
+            kind = getattr(task, self.kind)
+            if kind is None:
+                continue
+            table = Table(
+                box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), title_justify="left"
+            )
+            table.add_column(f"Options for a {task.makes}", no_wrap=True)
+            table.add_column("")
+            for name, says in _shown(kind).items():
+                table.add_row(option(name), says)
+            screen.print(table)
+            screen.print()
+
+
+class Evaluating(ByTask):
+    """`regard evaluate`."""
+
+    kind = "Evaluation"
+
+
+class Auditing(ByTask):
+    """`regard audit`."""
+
+    kind = "Audit"
