@@ -57,7 +57,7 @@ def view(
     """
     from regard.serve import ClassifierRun, open_runs
     from regard.views.picture import check_file
-    from regard.views.text import shown
+    from regard.views.shown_text import shown
 
     if kind is not None and kind not in KINDS:
         complain(f'no kind "{kind}". Known: {", ".join(KINDS)}.')

@@ -7,7 +7,7 @@ from regard.serve.caption import caption, change
 from regard.serve.looked import Looked
 from regard.serve.run import Run
 from regard.views import heat_map
-from regard.views.text import shown
+from regard.views.shown_text import shown
 
 CELLS = 1 << 17  # of all maps in one answer; where there are more, only the map asked for is in it
 

@@ -5,7 +5,7 @@ from importlib.resources import files
 from typing import Any
 
 from regard.views import assets
-from regard.views.page import policy
+from regard.views.html_page import policy
 
 SCRIPTS = ["address", "parts", "chances", "panel", "page"]  # one after the other
 HEAD, DATA = "<!-- head -->", "<!-- data -->"

@@ -11,8 +11,8 @@ from regard.serve.caption import change, words_caption
 from regard.serve.explaining import scored
 from regard.serve.judged import Judged
 from regard.views import words
-from regard.views.text import shown
-from regard.views.view import NOTE
+from regard.views.shown_text import shown
+from regard.views.base_view import NOTE
 
 OTHERS = "A score says what one method finds in a model; others find other words."
 
