@@ -74,6 +74,8 @@ def resolve_options(controls: list[Control], given: Mapping[str, Value]) -> dict
     options = {name: given.get(name, control.default) for name, control in named.items()}
     for name, control in named.items():
         if options[name] != control.default and not control.active(options):
-            needed = ", ".join(f"{other} {' or '.join(map(str, values))}" for other, values in control.when.items())
+            needed = ", ".join(
+                f"{other} {' or '.join(map(str, values))}" for other, values in control.when.items()
+            )
             raise InvalidRequest(f"{name} has an effect with {needed} alone.")
     return options

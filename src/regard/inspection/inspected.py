@@ -1,7 +1,7 @@
 """The answer of a system to a text, the weights behind it, and both again when words are masked or deleted.
 
-    mask      the words get no attention weight, the rest is renormalised; other hidden states may still carry them
-    delete    the words are removed from the text: leave-one-out
+mask      the words get no attention weight, the rest is renormalised; other hidden states may still carry them
+delete    the words are removed from the text: leave-one-out
 """
 
 from collections.abc import Collection
@@ -152,7 +152,9 @@ def check_length(what: str, text: str, longest: int | None) -> None:
 
 def _check_tokens(what: str, read: Segments, longest: int | None) -> None:
     if longest is not None and len(read.tokens) > longest:
-        raise InvalidRequest(f"the {what} has {len(read.tokens):,} tokens; at most {longest:,} are read here.")
+        raise InvalidRequest(
+            f"the {what} has {len(read.tokens):,} tokens; at most {longest:,} are read here."
+        )
 
 
 def _check_second(system: System, name: str, second: str | None, longest: int | None) -> None:

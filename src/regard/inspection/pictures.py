@@ -4,8 +4,9 @@ Weights between answer and text are drawn as the system says (`System.picture`).
 text, other kinds show self-attention among these words.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from torch import Tensor
@@ -22,8 +23,16 @@ from regard.inspection.controls import Value
 from regard.inspection.inspected import Inspected, InvalidRequest, OutOfRange, self_attention
 from regard.inspection.word_scores import ATTENTION, word_scores
 from regard.views.base_view import MatrixView, View
+from regard.views.shown_text import shown as clean
 
-KINDS = ("heat_map", "lines", "words", "steps", "heads", "layers")
+KINDS: dict[str, Callable[..., Any]] = {
+    "heat_map": views.heat_map,
+    "lines": views.lines,
+    "words": views.words,
+    "steps": views.steps,
+    "heads": views.heads,
+    "layers": views.layers,
+}
 WHOLE = ("heads", "layers")  # these show all layers at once
 OTHERS = "A score is what one method finds in a model; others find other words."
 CELLS = 1 << 17  # of all matrices in one answer; where there are more, only the one asked for is in it
@@ -60,7 +69,9 @@ def draw(
         return _cross_view(inspected, kind, layer, head)
     if kind == "steps":
         others = ", ".join(one for one in KINDS if one != kind)
-        raise InvalidRequest(f"kind steps is for answers of several words; of {inspected.name} there is {others}.")
+        raise InvalidRequest(
+            f"kind steps is for answers of several words; of {inspected.name} there is {others}."
+        )
     return _self_view(inspected, kind, layer, head)
 
 
@@ -103,23 +114,42 @@ def _pick(layers: list[Tensor], layer: int | None, head: int | None) -> tuple[in
 def _view(
     kind: str, weights: Any, source: list[str], target: list[str], title: str, caption: str
 ) -> MatrixView:
-    view: MatrixView = getattr(views, kind)(weights, source, target, title=title, caption=caption)
+    view: MatrixView = KINDS[kind](weights, source, target, title=title, caption=caption)
     return view
 
 
-def picture_data(inspected: Inspected, options: Mapping[str, Value]) -> tuple[dict[str, Any], bool]:
+def picture_data(inspected: Inspected, options: Mapping[str, Value]) -> tuple[dict[str, Any] | None, bool]:
     """What the browser draws for these options (of `controls`), and whether all layers and heads are in it.
 
-    Each matrix in it has the options that it shows, and a caption.
+    Each matrix in it has the options that it shows, and a caption. None where nothing was read or answered.
     """
+    if not inspected.system.layers:
+        raise InvalidRequest(f"{inspected.name} has no attention to draw.")
+    if not inspected.weights:
+        return None, True
     method = options.get("method", ATTENTION)
     if method != ATTENTION:
         data = _scored(inspected, str(method)).data()
-        data["maps"][0] |= {"options": dict(options), "caption": data["caption"]}
+        data["matrices"][0] |= {"options": dict(options), "caption": data["caption"]}
         return data, True
     layers, heads = len(inspected.weights), len(inspected.weights[0])
-    every = [(layer, head) for layer in range(layers) for head in (None, *range(heads if heads > 1 else 0))]
+    every = list(product(range(layers), (None, *range(heads)) if heads > 1 else (None,)))
     complete = len(every) * len(inspected.source) * len(inspected.rows) <= CELLS
     if not complete:
-        every = [(options.get("layer", layers - 1), options.get("head"))]
-    return _every_view(inspected, every, options), complete
+        wanted = {"layer": layers - 1, "head": None, **options}
+        every = [one for one in every if one == (wanted["layer"], wanted["head"])]
+    named = {_name(*one, layers, heads): inspected.matrix(*one) for one in every}
+    data = _view(inspected.system.picture, named, inspected.source, inspected.rows, "", "").data()
+    for matrix, (layer, head) in zip(data["matrices"], every, strict=True):
+        chosen = {"layer": layer, "head": head}
+        shown = {name: chosen.get(name, value) for name, value in options.items()}
+        matrix |= {**chosen, "options": shown, "caption": clean(weights_caption(inspected, layer, head))}
+    return data, complete
+
+
+def _name(layer: int, head: int | None, layers: int, heads: int) -> str:
+    """What a matrix is called among the others."""
+    parts = [f"layer {layer + 1}"] if layers > 1 else []
+    if heads > 1:
+        parts.append("mean of heads" if head is None else f"head {head + 1}")
+    return ", ".join(parts)
