@@ -290,8 +290,14 @@ class ClassificationTask(Task):
     def check(self, settings: ClassificationSettings, model: nn.Module) -> None:
         config: Any = model.config
         longest, wanted = settings.data.longest, settings.regularizers
-        if "positions" in fields_of(type(config)) and config.positions == "learned" and config.longest <= longest:
-            raise SettingsError(f"model.longest must be more than data.longest={longest}; got {config.longest}.")
+        if (
+            "positions" in fields_of(type(config))
+            and config.positions == "learned"
+            and config.longest <= longest
+        ):
+            raise SettingsError(
+                f"model.longest must be more than data.longest={longest}; got {config.longest}."
+            )
         if wanted is not None and wanted.deceive and settings.data.tokens != "word":
             raise SettingsError(
                 f'regularizers.deceive forbids words, so data.tokens must be "word"; got {settings.data.tokens!r}.'
@@ -308,11 +314,16 @@ class ClassificationTask(Task):
                 model.add_regularizers(settings.regularizers.strengths, tokens)
             except ValueError as error:
                 raise SettingsError(f"regularizers: {error}") from None
-        if settings.data.vectors is not None and parts is not None:
+        if parts is not None:
+            self.put_vectors(settings, parts, model)
+        return model
+
+    def put_vectors(self, settings: ClassificationSettings, parts: TextParts, model: ClassifierModel) -> None:
+        """Put pretrained vectors of words, where they are given, into a model."""
+        if settings.data.vectors is not None:
             tokens, found = self._vectors(settings, parts)
             with torch.no_grad():
                 model.words.E.weight[tokens] = found
-        return model
 
     def _vectors(self, settings: ClassificationSettings, parts: TextParts) -> tuple[Any, Tensor]:
         """The tokens that the file of vectors has, and their vectors."""

@@ -2,10 +2,11 @@
 
     predict(texts)               probabilities (r, classes)
     attention(texts)             weights (b, n), or (b, k, n) of k queries or heads; or a list, n for each
-    intervene(texts, weights)    probabilities, if the weights were these: a tensor of the shape that
-                                 attention(texts) has, 0 beyond the end of a text
+    intervene(texts, weights)    probabilities with these weights: a tensor of the shape that attention(texts)
+                                 has, 0 beyond the end of a text
 
-Texts are lists of tokens, whatever these are. Whether `intervene` can be differentiated is found out.
+Texts are lists of tokens, whatever these are. Whether `intervene` is differentiable is tried once. What a
+function raises is not caught here.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,19 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.audits.case import Again, Case, Texts
-from regard.audits.finding import NotApplicable
-
-Predict = Callable[[Any], Any]
-Intervene = Callable[[Any, Tensor], Any]
+from regard.tasks.case import Case, NotApplicable, Texts, WithWeights
 
 
-def of_functions(
-    predict: Predict,
-    attention: Predict,
+def case_of_functions(
+    predict: Callable[[Any], Any],
+    attention: Callable[[Any], Any],
     inputs: Texts,
-    *,
-    intervene: Intervene | None = None,
+    intervene: Callable[[Any, Tensor], Any] | None,
     **more: Any,
 ) -> Case:
     """The case of functions and texts."""
@@ -35,27 +31,19 @@ def of_functions(
             raise TypeError(f"{name} must be a function of texts; got {type(function).__name__}.")
     texts = [list(text) for text in inputs]
     if not all(texts):
-        raise ValueError(f"input {texts.index([])} has no token: there is nothing to look at.")
+        raise ValueError(f"input {texts.index([])} has no token: there is nothing to attend to.")
 
-    def look(texts: Texts, rows: Tensor) -> tuple[Tensor, Again | None]:
+    def attend(texts: Texts, rows: Tensor) -> tuple[Tensor, WithWeights | None]:
         weights, flat = _weights(attention(list(texts)), texts)
         if intervene is None:
             return weights, None
-
-        def again(other: Tensor) -> Tensor:
-            found: Tensor = torch.as_tensor(intervene(list(texts), other.squeeze(-2) if flat else other))
-            return found
-
-        return weights, again
-
-    def ask(texts: Texts, rows: Tensor) -> Tensor:
-        return predict(list(texts))  # type: ignore[no-any-return]
+        return weights, lambda other: intervene(list(texts), other.squeeze(-2) if flat else other)
 
     return Case(
         texts,
-        ask,
-        look,
-        differentiable=intervene is not None and _differentiable(look, texts),
+        lambda texts, rows: predict(list(texts)),
+        attend,
+        differentiable=intervene is not None and _differentiable(attend, texts[:1]),
         **more,
     )
 
@@ -83,10 +71,18 @@ def _weights(given: Any, texts: Texts) -> tuple[Tensor, bool]:
     return (weights.unsqueeze(-2), True) if weights.dim() == 2 else (weights, False)
 
 
-def _differentiable(look: Callable[[Texts, Tensor], tuple[Tensor, Again | None]], texts: Texts) -> bool:
-    """Whether what is said has a gradient in the weights, tried with one text."""
+def _differentiable(
+    attend: Callable[[Texts, Tensor], tuple[Tensor, WithWeights | None]], texts: Texts
+) -> bool:
+    """Whether probabilities have a gradient in the weights, tried with one text."""
     try:
-        weights, again = look(texts[:1], torch.zeros(1, dtype=torch.long))
-        return again is not None and bool(again(weights.detach().double().requires_grad_()).requires_grad)
-    except Exception:  # whatever is wrong with these functions, the tests will say it
+        weights, with_weights = attend(texts, torch.zeros(1, dtype=torch.long))
+    except NotApplicable:  # the audit reports it
         return False
+    assert with_weights is not None
+    with_weights(weights.double())
+    try:
+        found = with_weights(weights.detach().double().requires_grad_())
+    except RuntimeError:  # it works on these weights, but not if they need a gradient: .numpy(), say
+        return False
+    return isinstance(found, Tensor) and found.requires_grad

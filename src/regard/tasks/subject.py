@@ -1,28 +1,53 @@
-"""What is to be explained: a model or a function, and the texts it is asked about.
+"""What is explained: a model or a function, with texts.
 
-A model has two halves, model.from_embedded(model.embed(tokens), lengths), as every classifier here, and
-returns logits. What is explained is then the log-odds of a class,
+A model that embeds its tokens, logits = model.from_embedded(model.embed(tokens), lengths), as the classifiers
+here do, is explained by the log-odds of a class,
 
     log p_c / (1 − p_c) = θ_c − log Σ_{k≠c} exp θ_k
 
-which orders words as the probability does, and still changes where the probability is 1 to the last digit.
+which orders tokens as the probability does, and still changes where the probability is 1 to the last digit.
 
 Anything else is a function: called with inputs, and with lengths if there are any, it returns numbers
-(b, classes), and what is explained is one of these as it is. Inputs are tokens (b, n) or vectors (b, n, d).
+(b, classes), and one of these is explained as it is. Inputs are tokens (b, n) or vectors (b, n, d).
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
+from regard.core.attention_paths import attention_paths
 from regard.core.errors import ShapeError
+from regard.core.recorders import Attentive
+from regard.recording import intervene
 
-Second = tuple[Tensor, Tensor]  # tokens (b, n') and lengths (b,) of the texts that ask, for pairs
+Second = tuple[Tensor, Tensor]  # tokens (b, n') and lengths (b,) of the second texts, for pairs
 Target = int | Tensor | None
+
+
+@runtime_checkable
+class EmbedsTokens(Protocol):
+    """A model in two steps, between which gradients can be taken."""
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Tokens (b, n) to vectors (b, n, d)."""
+        ...
+
+    def from_embedded(self, embedded: Tensor, lengths: Tensor) -> Tensor:
+        """Vectors (b, n, d) to logits (b, classes)."""
+        ...
+
+
+@runtime_checkable
+class Conditioned(Protocol):
+    """A model whose second step needs more than the vectors."""
+
+    def condition(self, tokens: Tensor, lengths: Tensor, *second: Tensor) -> Tensor | None:
+        """What it needs, (b, ...), or None if nothing."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +61,9 @@ class Subject:
     second: Second | None = None
 
     @property
-    def halves(self) -> bool:
-        """Whether words can be turned into vectors, and these into logits."""
-        return hasattr(self.model, "embed") and hasattr(self.model, "from_embedded")
+    def embeds(self) -> bool:
+        """Whether the model turns tokens into vectors, and these into logits."""
+        return isinstance(self.model, EmbedsTokens)
 
     @property
     def tokens(self) -> bool:
@@ -51,22 +76,22 @@ class Subject:
         return real(self.lengths, self.inputs.shape[1])
 
     def vectors(self) -> Tensor:
-        """The vectors of the words (b, n, d), cut off from the graph."""
+        """The embedded tokens (b, n, d), detached."""
         if not self.tokens:
             return self.inputs.detach()
-        if not self.halves:
+        if not self.embeds:
             raise ValueError(
                 "this needs the words' vectors, and a function of tokens has none: give it vectors (b, n, d) "
                 "as inputs, or a model with embed and from_embedded; or use leave_one_out."
             )
-        with self.quiet(), torch.no_grad():
+        with eval_mode(self.model), torch.no_grad():
             vectors: Tensor = self.model.embed(self.inputs)
         return vectors.detach()
 
     def outputs(
         self, inputs: Tensor | None = None, lengths: Tensor | None = None, rows: Tensor | None = None
     ) -> Tensor:
-        """What the model says (b, classes) of these inputs, tokens or vectors; default: its own.
+        """What the model returns (b, classes) for these inputs, tokens or vectors; default: its own.
 
         `rows` are the texts that the inputs are made of, if not all of them once.
         """
@@ -84,13 +109,13 @@ class Subject:
         return self._checked(outputs, rows)
 
     def _called(self, inputs: Tensor, lengths: Tensor, rows: Tensor) -> Any:
-        if not self.halves:
+        if not self.embeds:
             return self.model(inputs, lengths) if self.padded else self.model(inputs)
         second = () if self.second is None else tuple(part[rows] for part in self.second)
         if not inputs.is_floating_point():
             return self.model(inputs, lengths, *second)
         condition = None
-        if self.tokens and hasattr(self.model, "condition"):
+        if self.tokens and isinstance(self.model, Conditioned):
             with torch.no_grad():
                 condition = self.model.condition(self.inputs[rows], lengths, *second)
         return self.model.from_embedded(inputs, lengths, *(() if condition is None else (condition,)))
@@ -110,8 +135,8 @@ class Subject:
         return outputs
 
     def target(self, target: Target) -> Tensor:
-        """The class that is explained, for each text (b,): as given, or the one the model says."""
-        with self.quiet(), torch.no_grad():
+        """The class that is explained, for each text (b,): as given, or the predicted one."""
+        with eval_mode(self.model), torch.no_grad():
             outputs = self.outputs()
         b, classes = outputs.shape
         if target is None:
@@ -128,23 +153,9 @@ class Subject:
     def value(self, outputs: Tensor, target: Tensor) -> Tensor:
         """What is explained (b,): the log-odds of the target, of a function the output itself."""
         own = outputs.gather(-1, target.unsqueeze(-1)).squeeze(-1)
-        if not self.halves or outputs.shape[-1] == 1:
+        if not self.embeds or outputs.shape[-1] == 1:
             return own
         return own - outputs.scatter(-1, target.unsqueeze(-1), float("-inf")).logsumexp(-1)
-
-    @contextmanager
-    def quiet(self) -> Iterator[None]:
-        """Without dropout; afterwards every part of the model is as it was."""
-        parts = list(self.model.modules()) if isinstance(self.model, nn.Module) else []
-        training = [part for part in parts if part.training]
-        for part in training:
-            part.training = False
-        try:
-            with torch.backends.cudnn.flags(enabled=False):  # its LSTMs have no backward outside of training
-                yield
-        finally:
-            for part in training:
-                part.training = True
 
 
 def subject(model: Any, inputs: Any, lengths: Any = None, second: Second | None = None) -> Subject:
@@ -160,6 +171,60 @@ def subject(model: Any, inputs: Any, lengths: Any = None, second: Second | None 
             f"got {tuple(inputs.shape)} of {inputs.dtype}.{hint}"
         )
     return Subject(model, inputs, checked_lengths(inputs, lengths), lengths is not None, second)
+
+
+def slopes(asked: Subject, target: Target, hold_attention: bool = False) -> tuple[Tensor, Tensor]:
+    """The embedded tokens x and ∂y/∂x, both (b, n, d); 0 at padding."""
+    classes, vectors = asked.target(target), asked.vectors().requires_grad_()
+    with eval_mode(asked.model), held(asked) if hold_attention else nullcontext(), torch.enable_grad():
+        y = asked.value(asked.outputs(vectors), classes)
+        if not y.requires_grad:
+            raise ValueError(
+                "what the model returns has no gradient with respect to its inputs; use leave_one_out."
+            )
+        (slope,) = torch.autograd.grad(y.sum(), vectors, allow_unused=True)
+    slope = torch.zeros_like(vectors) if slope is None else slope
+    return vectors.detach(), torch.where(asked.real.unsqueeze(-1), slope, 0)
+
+
+def held(asked: Subject) -> AbstractContextManager[None]:
+    """A block in which gradients take attention weights for constants."""
+    return intervene(asked.model, Tensor.detach, explained_attentions(asked.model, "hold_attention"))
+
+
+def explained_attentions(model: Any, what: str) -> list[str]:
+    """The paths of the attentions that explanations use: self-attentions, then those that read the tokens.
+
+    All of them, of a model that does not name its attentions. `what` needs them, if the error must say it.
+    """
+    named = attention_paths(model)
+    found: list[str] = []
+    if reader := named.get("reader"):
+        found = list(dict.fromkeys([*named.get("self", []), *reader]))
+    elif isinstance(model, nn.Module):
+        found = [path for path, part in model.named_modules() if isinstance(part, Attentive)]
+    if not found:
+        kind = "this model has" if isinstance(model, nn.Module) else "a function shows"
+        raise ValueError(
+            f"{what} needs attention, and {kind} none that regard can see. Give its weights, a tensor "
+            "(b, h, m, n) for each layer, or use gradient or leave_one_out."
+        )
+    return found
+
+
+@contextmanager
+def eval_mode(model: Any) -> Iterator[None]:
+    """A block without dropout; afterwards every module is in the mode it was in."""
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    training = [module for module in modules if module.training]
+    for module in training:
+        module.training = False
+    try:
+        with torch.backends.cudnn.flags(enabled=False):  # its LSTMs have no backward outside of training
+            yield
+    finally:
+        for module in training:
+            module.training = True
 
 
 def checked_lengths(inputs: Tensor, lengths: Tensor | None) -> Tensor:

@@ -1,0 +1,157 @@
+"""The case of a classifier: of a bare model with tokens, or of a trained system with texts."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from regard.core.errors import RunError
+from regard.data.labelled import Labelled
+from regard.data.padding import padded
+from regard.data.text import DataError
+from regard.models.classifiers import ClassifierModel
+from regard.recording import record
+from regard.tasks.case import Case, Texts, Trainable, WithWeights
+from regard.tasks.classification import CLASSIFICATION, ClassificationAudit, located
+from regard.tasks.classifier import Classifier
+from regard.tasks.subject import Subject, eval_mode, slopes, subject
+
+Item = str | tuple[str, str] | Labelled
+
+
+@runtime_checkable
+class HasStates(Protocol):
+    """A model whose attention is over hidden states of the words."""
+
+    def states(self, embedded: Tensor, lengths: Tensor, *condition: Tensor) -> Tensor:
+        """Embedded words (b, n, d) to hidden states (b, n, width)."""
+        ...
+
+
+def case_of_model(
+    model: ClassifierModel, texts: Sequence[Sequence[int]], seconds: Texts | None = None, **more: Any
+) -> Case:
+    """The case of a model and texts given as tokens; `seconds` are the second texts of a model for pairs."""
+    device = next(model.parameters()).device
+
+    def tensors(texts: Texts, rows: Tensor) -> tuple[Tensor, ...]:
+        second = () if seconds is None else padded([seconds[i] for i in rows.tolist()], device)
+        return (*padded(texts, device), *second)
+
+    def predictor(texts: Texts, rows: Tensor) -> Tensor:
+        with eval_mode(model), torch.no_grad():
+            found: Tensor = model(*tensors(texts, rows)).double().softmax(-1)
+            return found
+
+    def attention(texts: Texts, rows: Tensor) -> tuple[Tensor, WithWeights]:
+        given = tensors(texts, rows)
+        with eval_mode(model), torch.no_grad():
+            condition, logits = model.condition(*given), model.prepared(*given)
+            with record(model, model.attention_paths["reader"]) as seen:
+                logits()
+
+        def with_weights(weights: Tensor) -> Tensor:
+            with eval_mode(model), model.looking_with(weights, condition):
+                return logits().double().softmax(-1)
+
+        return model.over_words(seen), with_weights
+
+    def explained(texts: Texts, rows: Tensor) -> Subject:
+        tokens, lengths, *second = tensors(texts, rows)
+        return subject(model, tokens, lengths, (second[0], second[1]) if second else None)
+
+    def slopes_at(texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor]:
+        vectors, slope = slopes(explained(texts, rows), None, hold_attention=True)
+        return vectors.cpu(), slope.cpu()
+
+    def gradients(texts: Texts, rows: Tensor) -> Tensor:
+        vectors, slope = slopes_at(texts, rows)
+        return (vectors * slope).sum(-1).abs()
+
+    def states(texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor]:
+        assert isinstance(model, HasStates)
+        given = tensors(texts, rows)
+        with eval_mode(model), torch.no_grad():
+            vectors, condition = model.embed(given[0]), model.condition(*given)
+            more = () if condition is None or seconds is not None else (condition,)
+            return model.states(vectors, given[1], *more).cpu(), vectors.cpu()
+
+    return Case(
+        texts,
+        predictor,
+        attention,
+        gradients=gradients,
+        slopes=slopes_at,
+        states=states if isinstance(model, HasStates) else None,
+        subject=explained,
+        differentiable=True,
+        **more,
+    )
+
+
+def case_of_texts(system: Classifier, items: Sequence[Item], **more: Any) -> Case:
+    """The case of a classifier and texts, pairs of texts, or labelled texts with or without highlights."""
+    if isinstance(items, str) or not items:
+        raise ValueError("texts are needed: a list of at least one.")
+    answers = system.classify([_text(item) for item in items])
+    labelled = [item for item in items if isinstance(item, Labelled)]
+    if len(labelled) == len(items):
+        checked = [system.classes.check(item, f"text {number}") for number, item in enumerate(labelled, 1)]
+        more.setdefault("labels", torch.tensor([system.classes.number[item.label] for item in checked]))
+        if all(item.highlights is not None for item in labelled):
+            more.setdefault("highlights", [_highlighted(system, item) for item in labelled])
+    return case_of_model(
+        system.model,
+        [answer.tokens for answer in answers],
+        [answer.second_tokens for answer in answers] if system.takes_second else None,
+        words=[answer.words for answer in answers],
+        classes=system.labels,
+        **more,
+    )
+
+
+def audited_case(system: Classifier, options: ClassificationAudit) -> tuple[Case, str]:
+    """The case of the files that are named, and what they hold in one string."""
+    if options.data is None:
+        raise RunError(f"{system.folder} holds a classifier: --data, labelled texts to audit on, is needed.")
+    texts = [system.classes.check(text, where) for where, text in located(options.data)]
+    if options.train is None:
+        return case_of_texts(system, texts), repr((texts, None))
+    train = trainable(system, options.train)
+    learned = sha256(Path(options.train).read_bytes()).hexdigest()
+    return case_of_texts(system, texts, train=train), repr((texts, learned))
+
+
+def trainable(system: Classifier, file: str) -> Trainable:
+    """The labelled texts of a file and how the system was trained; longer texts than it took are left out."""
+    settings = system.settings
+    items = [system.classes.check(item, where) for where, item in located(file)]
+    encoded = system.tokenizer.encode_many([item.text for item in items])
+    kept = [i for i, text in enumerate(encoded) if 0 < len(text) <= settings.data.longest]
+    labels = torch.tensor([system.classes.number[items[i].label] for i in kept])
+    if len(labels.unique()) < 2:
+        raise DataError(f"{file}: training needs texts of at least two classes.")
+    return Trainable(
+        [encoded[i] for i in kept],
+        labels,
+        len(system.labels),
+        system.model,
+        settings.training,
+        lambda model: CLASSIFICATION.put_vectors(settings, system.parts, model),
+    )
+
+
+def _text(item: Item) -> str | tuple[str, str]:
+    if not isinstance(item, Labelled):
+        return item
+    return item.text if item.second is None else (item.text, item.second)
+
+
+def _highlighted(system: Classifier, item: Labelled) -> list[bool]:
+    """For each token whether the word it is a part of is highlighted."""
+    found = system.segments(item.text)
+    marks = item.overlaps(found.spans)
+    return [marks[word] for word in found.word_of]
