@@ -26,8 +26,8 @@ def serve(
 ) -> None:
     """Serve a page that shows what runs answer, where they attend, and what changes without a word.
 
-    It is for this machine alone. With another --host every request must have a token: that in REGARD_TOKEN, or
-    one that is drawn; it is in the address that is printed. The API is described at /api/openapi.json.
+    It is for this machine alone. With another --host every request must have a token: that in REGARD_TOKEN,
+    or one that is drawn; it is in the address that is printed. The API is described at /api/openapi.json.
 
     Examples:
 

@@ -18,32 +18,32 @@ def weights_caption(inspected: Inspected, layer: int, head: int | None) -> str:
     path = inspected.system.layer_names[layer]
     return (
         f"Attention weights of {inspected.name} from each word of the answer to the words of the text: "
-        f"{f'{which} ({path})' if which else path}, {_mechanism(inspected)}. Weights on the subwords of a word "
-        "are summed, over the subwords of an answer word averaged; a weight of exactly 0 is not drawn."
+        f"{f'{which} ({path})' if which else path}, {_mechanism(inspected)}. Weights on the subwords of a "
+        "word are summed, over the subwords of an answer word averaged; a weight of exactly 0 is not drawn."
     )
 
 
 def all_weights_caption(inspected: Inspected) -> str:
     """The same for all layers and heads at once."""
     return (
-        f"Attention weights of {inspected.name} from each word of the answer to the words of the text, all layers "
-        f"and heads: {_mechanism(inspected)}; between words, not subwords."
+        f"Attention weights of {inspected.name} from each word of the answer to the words of the text, "
+        f"all layers and heads: {_mechanism(inspected)}; between words, not subwords."
     )
 
 
 def self_attention_caption(inspected: Inspected, which: str) -> str:
     """Which self-attention is shown."""
     return (
-        f"Self-attention of {inspected.name} among the words of the text before it answered {inspected.said}: "
-        f"{which}, {_mechanism(inspected)}; between words, not subwords."
+        f"Self-attention of {inspected.name} among the words of the text before it answered "
+        f"{inspected.said}: {which}, {_mechanism(inspected)}; between words, not subwords."
     )
 
 
 def scores_caption(inspected: Inspected, method: str) -> str:
     """What the scores of words by a method of METHODS are."""
     signs = " A score below 0, orange, is against it." if METHODS[method].signed else ""
-    what = SCORES[METHODS[method].needs]
-    return f"Scores of the words by {method}, for the answer {inspected.title} of {inspected.name}: {what}.{signs}"
+    what, name = SCORES[METHODS[method].needs], inspected.name
+    return f"Scores of the words by {method}, for the answer {inspected.title} of {name}: {what}.{signs}"
 
 
 def change_caption(inspected: Inspected) -> str:
@@ -52,9 +52,10 @@ def change_caption(inspected: Inspected) -> str:
     if not listed:
         return ""
     if inspected.how == "delete":
-        return f"{listed} was deleted from the text; {inspected.name} never read it."
+        return f"Deleted from the text: {listed}. {inspected.name} did not read it."
+    paths = ", ".join(inspected.system.masked_paths)
     return (
-        f"In {', '.join(inspected.system.masked_paths)} the weight on {listed} is 0 and the rest is renormalised. "
+        f"In {paths} the weight on {listed} is 0 and the rest is renormalised. "
         "Other hidden states may still carry it."
     )
 

@@ -1,7 +1,7 @@
 """Controls: what can be chosen when the weights of a system are shown, as data that a page draws from.
 
-A control has a name, a label, options (each a value and how it is shown) and a default. `when` names values of
-other controls without which it has no effect: a head can be chosen where words are coloured by attention.
+A control has a name, a label, options (each a value and how it is shown) and a default. `when` names values
+of other controls without which it has no effect: a head can be chosen where words are coloured by attention.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """A deadline for the work of a model: whichever of its modules is called after it raises `DeadlineExceeded`.
 
-A thread cannot be stopped from outside, so the clock is checked every time a module of the model is called. The
-deadline is context-local: other threads and other users of the model have none.
+A thread cannot be stopped from outside, so the clock is checked every time a module of the model is called.
+The deadline is context-local: other threads and other users of the model have none.
 """
 
 from collections.abc import Iterator

@@ -12,7 +12,8 @@ def check_inspectable(system: System) -> None:
     """Raise RunError if there is nothing to inspect."""
     if not isinstance(system.model, nn.Module):
         raise RunError(
-            f"{system.folder} holds a {system.task.makes}, which is no neural network: it has no weights to show."
+            f"{system.folder} holds a {system.task.makes}, which is no neural network: "
+            "it has no weights to show."
         )
 
 

@@ -1,6 +1,6 @@
 """The answer of a system to a text, the weights behind it, and both again when words are masked or deleted.
 
-mask      the words get no attention weight, the rest is renormalised; other hidden states may still carry them
+mask      the words get no attention weight, the rest is renormalised; hidden states may still carry them
 delete    the words are removed from the text: leave-one-out
 """
 
@@ -93,7 +93,10 @@ def inspect(
     name: str = "the model",
     longest: int | None = None,
 ) -> Inspected:
-    """Have a system answer a text with these words (numbers from 0) masked or deleted; `longest` is in tokens."""
+    """Have a system answer a text with these words (numbers from 0) masked or deleted.
+
+    A text of more than `longest` tokens is refused; `name` is what captions and messages call the system.
+    """
     check_length("text", text, longest)
     whole = system.segments(text)
     for word in words:

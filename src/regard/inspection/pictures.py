@@ -1,7 +1,7 @@
 """Views of an inspected answer: one picture for a file or notebook, and all of them as data for the page.
 
-Weights between answer and text are drawn as the system says (`System.picture`). Where that is the words of the
-text, other kinds show self-attention among these words.
+Weights between answer and text are drawn as the system says (`System.picture`). Where that is the words of
+the text, other kinds show self-attention among these words.
 """
 
 from collections.abc import Callable, Mapping

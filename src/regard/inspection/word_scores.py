@@ -1,4 +1,4 @@
-"""Scores of the words of a text by any explanation, under the same conditions as the answer that is explained."""
+"""Scores of the words of a text by any explanation, of the answer under the same conditions."""
 
 from importlib.util import find_spec
 
@@ -17,7 +17,7 @@ FLOW = 1e-6  # seconds for a flow through one of n² edges of a layer, on a slow
 
 
 def methods(system: System) -> list[str]:
-    """The methods of METHODS that can explain its answers, attention first; none if it has no such answers."""
+    """The methods of METHODS that can explain its answers, attention first; empty if none can."""
     try:
         case = system.case([system.input("a", "a" if system.takes_second else None)])
     except ValueError:

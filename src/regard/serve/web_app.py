@@ -27,7 +27,7 @@ from regard.serve.messages import (
 )
 from regard.serve.page_files import saved, served
 from regard.serve.served_run import ServedRun
-from regard.serve.work_queue import WorkQueue
+from regard.serve.work_queue import QueueFull, WorkQueue
 
 WRONG: dict[int | str, dict[str, Any]] = {
     code: {"model": Problem, "description": says}
@@ -72,7 +72,7 @@ def make_app(runs: Mapping[str, ServedRun], bounds: Bounds = Bounds()) -> FastAP
 
     @app.post("/api/inspect", response_model=Answer, responses=WRONG)
     async def inspect(request: InspectionRequest) -> Response:
-        """The answer of one run to a text, as it is or with words masked or deleted, and the weights behind it."""
+        """The answer of a run to a text, as it is or with words masked or deleted, and its weights."""
         found = await queue.run(lambda: _json(_answer(runs, bounds, request)))
         return Response(found, media_type="application/json")
 
