@@ -26,7 +26,7 @@ from regard.core.files import write_text
 from regard.core.registry import Table
 from regard.core.settings import from_dict, setting
 from regard.data import CORPORA
-from regard.data.segments import Segments, split_words
+from regard.data.segments import Segments, Span, split_words
 from regard.data.text import DataError, pairs
 from regard.tasks.forced_alignment import Aligned, align_by_aligner
 from regard.tasks.system import Scores, System
@@ -231,9 +231,9 @@ class WordAligner(System):
         found = self.align(inputs, **options).links
         return [Alignment(*pair, links) for pair, links in zip(inputs, found, strict=True)]
 
-    def segments(self, text: str) -> Segments:
+    def segments(self, text: str, spans: Sequence[Span] | None = None) -> Segments:
         """Its tokens are words."""
-        spans = split_words(text)
+        spans = split_words(text) if spans is None else list(spans)
         words = [text[a:b] for a, b in spans]
         return Segments(text, self.parts.source.of(words), spans, words, spans, list(range(len(words))))
 

@@ -10,8 +10,8 @@
 `inspection`, views, the page, explanations and audits use these names and nothing else of a task.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from regard.attention import concat_steps
 from regard.core.errors import RunError
-from regard.data.segments import Segments, segments
+from regard.data.segments import Segments, Span, segments
 from regard.data.tokenizer import Tokenizer
 from regard.recording import intervene, record
 
@@ -123,9 +123,9 @@ class System:
         """What cuts the texts that it reads."""
         raise RunError(f"a {self.task.makes} has no tokenizer.")
 
-    def segments(self, text: str) -> Segments:
-        """The tokens and words of a text that it reads."""
-        return segments(self.tokenizer, text)
+    def segments(self, text: str, spans: Sequence[Span] | None = None) -> Segments:
+        """The tokens and words of a text that it reads; `spans` are its words, if somebody else has split it."""
+        return segments(self.tokenizer, text, spans)
 
     # What follows from these, unless a task knows better
 
@@ -139,6 +139,16 @@ class System:
     def layers(self) -> list[str]:
         """The attentions that are shown, one for each layer, the last layer last."""
         return self.attention_paths.get(self.role, [])
+
+    @property
+    def layer_names(self) -> list[str]:
+        """A name for each of the `weights`: the path of the attention, or what they are made of."""
+        return list(self.layers)
+
+    @property
+    def masked_paths(self) -> list[str]:
+        """The attentions in which `masking` changes the weights."""
+        return self.layers
 
     @property
     def heads(self) -> int:
@@ -175,7 +185,7 @@ class System:
         return answer.tokens, []
 
     def weights(self, answer: Any) -> list[Tensor]:
-        """The weights between an answer and its input, (heads, m, n) between tokens, of each of `layers`."""
+        """The weights between an answer and its input, (heads, m, n) between tokens, of each of `layer_names`."""
         if not self.layers:
             return []
         given, said = self.tokens(answer)
@@ -196,15 +206,10 @@ class System:
 
     def masking(self, tokens: Sequence[int]) -> AbstractContextManager[None]:
         """A block in which these tokens of the input (positions) get no weight, the rest renormalised."""
-        return self._masking([self.ahead + token for token in tokens], self.layers)
-
-    @contextmanager
-    def _masking(self, keys: Sequence[int], paths: Sequence[str]) -> Iterator[None]:
-        if not keys:
-            yield
-            return
-        with intervene(self.model, lambda weights: erase(weights, keys), list(paths)):
-            yield
+        if not tokens:
+            return nullcontext()
+        keys = [self.ahead + token for token in tokens]
+        return intervene(self.model, lambda weights: erase(weights, keys), self.masked_paths)
 
 
 def erase(weights: Tensor, keys: Sequence[int]) -> Tensor:

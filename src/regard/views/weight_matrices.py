@@ -1,4 +1,4 @@
-"""Maps to look at: weights of every form people have them in, as one list of matrices with names."""
+"""Weights in every form people have them in, as one list of matrices with names."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,20 +13,20 @@ from torch import Tensor
 from regard.attention import Attended
 from regard.core.errors import ShapeError
 
-Matrix = NDArray[np.floating[Any]]
+Array = NDArray[np.floating[Any]]
 Weights = Tensor | Attended | Sequence[Any] | Mapping[str, Any]
-CELLS = 1 << 24  # of all maps together: 4,096 × 4,096
+CELLS = 1 << 24  # of all matrices together: 4,096 × 4,096
 
 
 @dataclass(frozen=True, eq=False)
-class Map:
+class Matrix:
     """One matrix of weights: a layer's, a head's, or what the caller named."""
 
-    weights: Matrix  # (m, n)
+    weights: Array  # (m, n)
     name: str = ""
     layer: int | None = None  # from 0; shown from 1
     head: int | None = None
-    target: tuple[str, ...] | None = None  # its own, where a view's maps differ in it
+    target: tuple[str, ...] | None = None  # its own, where a view's matrices differ in it
 
     @property
     def signed(self) -> bool:
@@ -34,7 +34,7 @@ class Map:
         return bool((self.weights < 0).any())
 
 
-def maps_of(weights: Weights) -> tuple[Map, ...]:
+def matrices_of(weights: Weights) -> tuple[Matrix, ...]:
     """Every matrix (m, n) in `weights`, in order.
 
     A tensor is (m, n), (heads, m, n) or (1, heads, m, n); so is what an `Attended` holds. A sequence of those
@@ -42,33 +42,33 @@ def maps_of(weights: Weights) -> tuple[Map, ...]:
     list holds the calls of one attention, one after the other.
     """
     if isinstance(weights, Mapping):
-        maps = tuple(
+        matrices = tuple(
             replace(found, name=", ".join(filter(None, (str(name), found.name))))
             for name, value in weights.items()
             for found in _heads(calls_of(value) if isinstance(value, list | tuple) else value)
         )
     elif isinstance(weights, list | tuple):
-        maps = tuple(_layers(weights))
+        matrices = tuple(_layers(weights))
     else:
-        maps = tuple(_heads(weights))
-    if not maps:
-        raise ValueError("weights must hold at least one map; got none.")
-    _checked(maps)
-    return maps
+        matrices = tuple(_heads(weights))
+    if not matrices:
+        raise ValueError("weights must hold at least one matrix; got none.")
+    _checked(matrices)
+    return matrices
 
 
-def picked(maps: tuple[Map, ...], layer: int | None, head: int | None) -> tuple[Map, ...]:
-    """The maps of this layer and this head, counted from 0; None is all."""
-    found = tuple(m for m in maps if layer in (None, m.layer) and head in (None, m.head))
+def picked(matrices: tuple[Matrix, ...], layer: int | None, head: int | None) -> tuple[Matrix, ...]:
+    """The matrices of this layer and this head, counted from 0; None is all."""
+    found = tuple(m for m in matrices if layer in (None, m.layer) and head in (None, m.head))
     if not found:
-        some = ", ".join(f"({m.layer}, {m.head})" for m in maps[:6])
-        raise ValueError(f"no map has layer={layer} and head={head}; there are (layer, head) {some} ….")
+        some = ", ".join(f"({m.layer}, {m.head})" for m in matrices[:6])
+        raise ValueError(f"no matrix has layer={layer} and head={head}; there are (layer, head) {some} ….")
     return found
 
 
-def same_size(maps: Iterable[Map]) -> tuple[int, int]:
-    """The (m, n) that all maps share."""
-    shapes = sorted({m.weights.shape for m in maps})
+def same_size(matrices: Iterable[Matrix]) -> tuple[int, int]:
+    """The (m, n) that all matrices share."""
+    shapes = sorted({m.weights.shape for m in matrices})
     if len(shapes) > 1:
         raise ShapeError(f"weights must be (m, n), all of one shape; got {shapes}. Draw them one by one.")
     m, n = shapes[0]
@@ -84,7 +84,7 @@ def facts(weights: Weights) -> str:
     return said.pop() if len(said) == 1 else ""
 
 
-def _layers(layers: Sequence[Any]) -> Iterator[Map]:
+def _layers(layers: Sequence[Any]) -> Iterator[Matrix]:
     for number, layer in enumerate(layers):
         if layer is None:
             raise TypeError(
@@ -97,7 +97,7 @@ def _layers(layers: Sequence[Any]) -> Iterator[Map]:
             yield replace(found, name=name, layer=None if one else number)
 
 
-def _heads(weights: Any) -> Iterator[Map]:
+def _heads(weights: Any) -> Iterator[Matrix]:
     p = _tensor(weights)
     shape = tuple(p.shape)
     if p.dim() == 4 and len(p) == 1:
@@ -108,10 +108,10 @@ def _heads(weights: Any) -> Iterator[Map]:
             "Of a batch, pick one first: weights[0]."
         )
     if p.dim() == 2 or len(p) == 1:
-        yield Map(_numbers(p.reshape(p.shape[-2:])))
+        yield Matrix(_numbers(p.reshape(p.shape[-2:])))
         return
     for head, one in enumerate(p):
-        yield Map(_numbers(one), f"head {head + 1}", head=head)
+        yield Matrix(_numbers(one), f"head {head + 1}", head=head)
 
 
 def calls_of(calls: Sequence[Any]) -> Tensor:
@@ -136,19 +136,19 @@ def _tensor(weights: Any) -> Tensor:
     )
 
 
-def _numbers(p: Tensor) -> Matrix:
+def _numbers(p: Tensor) -> Array:
     kind = torch.float64 if p.dtype == torch.float64 else torch.float32
     return p.detach().to("cpu", kind, copy=True).numpy()  # a copy: what is seen stays as it was
 
 
-def _checked(maps: tuple[Map, ...]) -> None:
-    cells = sum(m.weights.size for m in maps)
+def _checked(matrices: tuple[Matrix, ...]) -> None:
+    cells = sum(m.weights.size for m in matrices)
     if cells > CELLS:
         raise ShapeError(
             f"at most {CELLS:,} weights can be drawn at once; got {cells:,}. "
             "Pick a layer or a head, or crop: weights[..., :512, :512]."
         )
-    for m in maps:
+    for m in matrices:
         if not m.weights.size:
             raise ShapeError(f"weights must hold at least one query and one key; got {m.weights.shape}.")
         if broken := int((~np.isfinite(m.weights)).sum()):

@@ -1,4 +1,4 @@
-// Painters of cells, and the map that joins one with a grid. SVG where cells are few, canvas where they are many.
+// Heat maps: painters of cells, joined with a grid. SVG where cells are few, canvas where they are many.
 
 const FEW = 2500;
 const ROOMY = 30; // pixels of a cell that holds its number
@@ -88,16 +88,16 @@ function coloured(weights, n, i0, i1, j0, j1, ramp) {
   return pixels;
 }
 
-// A matrix to look at: {m, n, weights, rows, columns, rowSide, columnSide, map, title, under}.
-function matrix(view, spec) {
+// A heat map: {m, n, weights, rows, columns, rowSide, columnSide, matrix, title, under}.
+function heatMap(view, spec) {
   const { m, n, weights } = spec;
   const ramp = rampOf(view.data);
   const painter = new (m * n <= FEW ? SvgPainter : CanvasPainter)(view, { ...spec, ramp });
   const say = spec.say || ((i, j) => `${isolated(spec.rows[i])} → ${isolated(spec.columns[j])}: ${number(weights[i * n + j])}`);
-  const label = `${spec.title || "map"}: ${m} by ${n} weights. Arrow keys go from cell to cell; a table follows.`;
+  const label = `${spec.title || "heat map"}: ${m} by ${n} weights. Arrow keys go from cell to cell; a table follows.`;
   const sides = { row: spec.rowSide || "target", column: spec.columnSide || "source" };
   const grid = new Grid(view, { m, n, rows: spec.words === false ? null : spec.rows, columns: spec.words === false ? null : spec.columns,
-    painter, say, sides, label, map: spec.map || 0, least: spec.least, most: spec.most });
+    painter, say, sides, label, matrix: spec.matrix || 0, least: spec.least, most: spec.most });
   if (isBlack(view)) grid.body.classList.add("regard-black");
   const node = el("div", { class: "regard-panel" }, spec.title ? el("h3", { dir: "auto" }, spec.title) : null, grid.node);
   return { node, grid, m, n, weights, rows: spec.rows, columns: spec.columns, title: spec.title, begin: () => grid.begin() };

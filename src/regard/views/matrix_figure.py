@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.views.maps import Map, Matrix
 from regard.views.picture import INK, figure, font, measured, shades
-from regard.views.text import cropped
+from regard.views.shown_text import cropped
+from regard.views.weight_matrices import Array, Matrix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +63,7 @@ def _share(picture: "Figure", wide: float, high: float) -> tuple[float, float]:
 
 
 def draw(
-    axes: "Axes", one: Map, source: Sequence[str], target: Sequence[str], ramp: str, most: float
+    axes: "Axes", one: Matrix, source: Sequence[str], target: Sequence[str], ramp: str, most: float
 ) -> "ScalarMappable":
     """One matrix with its words: source across, target down. A weight of exactly 0 has no cell.
 
@@ -101,7 +101,7 @@ def _every(size: int) -> int:
     return -(-size // LONGEST)
 
 
-def numbers(axes: "Axes", p: Matrix, colours: "ScalarMappable") -> None:
+def numbers(axes: "Axes", p: Array, colours: "ScalarMappable") -> None:
     """Each weight that is not 0, in its cell, dark on light or light on dark."""
     for (i, j), found in np.ndenumerate(p):
         if weight := float(found):

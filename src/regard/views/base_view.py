@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from regard.core.files import write_text
 from regard.views import pack
-from regard.views.maps import Map
 from regard.views.picture import captioned, check_file, write
-from regard.views.text import shown
+from regard.views.shown_text import shown
+from regard.views.weight_matrices import Matrix
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NOTE = "Weights show where a model looked. That is not yet why it decided."
 RAMPS = ("even", "black_to_white")
-MOST = 12  # maps in one picture
-SMALL = 4096  # cells of all maps together that are sent as readable numbers
+MOST = 12  # matrices in one picture
+SMALL = 4096  # cells of all matrices together that are sent as readable numbers
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,7 +51,7 @@ class View(ABC):
 
     def page(self) -> str:
         """One HTML file as text: nothing in it asks for anything from elsewhere."""
-        from regard.views.page import page
+        from regard.views.html_page import page
 
         return page(self.data())
 
@@ -63,18 +63,18 @@ class View(ABC):
         return write(self.figure(), path)
 
     def _repr_html_(self) -> str:
-        from regard.views.page import cell
+        from regard.views.html_page import cell
 
         return cell(self.data())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class MapView(View):
+class MatrixView(View):
     """A view of one or more matrices of weights, the source across and the target down."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
-    maps: tuple[Map, ...]
+    matrices: tuple[Matrix, ...]
     ramp: str = "even"
     note: str = NOTE
     most: float = field(init=False)  # the weight that has the last colour
@@ -82,33 +82,33 @@ class MapView(View):
     def __post_init__(self) -> None:
         if self.ramp not in RAMPS:
             raise ValueError(f"ramp must be one of {', '.join(RAMPS)}; got {self.ramp!r}.")
-        most = max(float(abs(m.weights).max()) for m in self.maps)
+        most = max(float(abs(m.weights).max()) for m in self.matrices)
         object.__setattr__(self, "most", 1.0 if self.ramp == "black_to_white" or not most else most)
 
     def content(self) -> dict[str, Any]:
-        small = sum(m.weights.size for m in self.maps) <= SMALL
+        small = sum(m.weights.size for m in self.matrices) <= SMALL
         return {
             "source": list(self.source),
             "target": list(self.target),
             "ramp": self.ramp,
             "most": self.most,
-            "maps": [_sent(m, small) for m in self.maps],
+            "matrices": [_sent(m, small) for m in self.matrices],
         }
 
 
-def paper(maps: tuple[Map, ...], rows: int | None = None) -> None:
+def paper(matrices: tuple[Matrix, ...], rows: int | None = None) -> None:
     """An error where paper would be too small: it cannot be scrolled, and nobody can pick from it."""
-    if len(maps) > MOST:
+    if len(matrices) > MOST:
         raise ValueError(
-            f"a picture holds at most {MOST} maps; got {len(maps)}. Pick with layer= and head=, "
+            f"a picture holds at most {MOST} matrices; got {len(matrices)}. Pick with layer= and head=, "
             "use heads(…), which shows them all, or save a page: .html."
         )
-    found = sum(len(m.weights) for m in maps)
+    found = sum(len(m.weights) for m in matrices)
     if rows is not None and found > rows:
         raise ValueError(f"a picture holds at most {rows} rows of text; got {found}. Save a page: .html.")
 
 
-def _sent(m: Map, small: bool) -> dict[str, Any]:
+def _sent(m: Matrix, small: bool) -> dict[str, Any]:
     sent: dict[str, Any] = {"name": shown(m.name), "layer": m.layer, "head": m.head}
     sent["shape"] = list(m.weights.shape)
     sent["weights"] = pack.rows(m.weights) if small else None

@@ -1,6 +1,6 @@
-"""The audit of a run, as a page: made anew from what the run folder says, so that nothing in it can run.
+"""The audit of a run as a page: made from the report's data, so that nothing in the run folder can run.
 
-A folder may come from anywhere; its report is read as data, never served as it lies there.
+A folder may come from anywhere; its report is read as data, never served as a file.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ def audit_address(name: str, folder: Path | None) -> str:
 
 
 def audit_page(folder: Path | None) -> tuple[bytes, str]:
-    """The page and its policy."""
+    """The page and its Content-Security-Policy."""
     file = None if folder is None else _newest(folder)
     if file is None:
         raise RunError("this run has not been audited: regard audit does it.")

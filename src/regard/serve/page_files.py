@@ -1,13 +1,13 @@
-"""The page: its files as they are served, and all of it in one file as it is saved."""
+"""The files of the page: as they are served, and all of them in one as it is saved."""
 
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from regard.views import assets
-from regard.views.page import policy
+from regard.views.html_page import policy
 
-SCRIPTS = ["address", "parts", "chances", "panel", "page"]  # one after the other
+SCRIPTS = ["controls", "address", "parts", "probabilities", "panel", "page"]  # one after the other
 HEAD, DATA = "<!-- head -->", "<!-- data -->"
 LIVE = """<link rel="icon" href="/assets/icon.svg">
 <link rel="stylesheet" href="/assets/draw.css">
@@ -36,7 +36,7 @@ def script() -> str:
 
 
 def saved(data: dict[str, Any]) -> str:
-    """The page in one file, with what it shows inside: it asks nobody for anything, and works from a disk."""
+    """The page in one file, with its data inside: it makes no request, and works from a disk."""
     styles, scripts = assets.style() + _read("page.css"), assets.script() + script()
     allowed = policy([scripts], [styles])
     head = f'<meta http-equiv="Content-Security-Policy" content="{allowed}">\n<style>{styles}</style>'

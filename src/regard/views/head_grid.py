@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from regard.views.maps import Map, Weights, facts, maps_of, same_size
+from regard.views.base_view import MatrixView
 from regard.views.picture import figure, shades
-from regard.views.text import cropped, labels
-from regard.views.view import MapView
+from regard.views.shown_text import cropped, labels
+from regard.views.weight_matrices import Matrix, Weights, facts, matrices_of, same_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,15 +18,15 @@ SIDE = 0.9  # inches of the longer side of a small picture
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Heads(MapView):
+class Heads(MatrixView):
     """Layers down, heads across; the page enlarges one."""
 
     kind: ClassVar[str] = "heads"
 
     def drawn(self) -> "Figure":
-        rows = [[one for one in self.maps if one.layer == layer] for layer in _unique(self.maps)]
-        if len(rows) == 1:  # one layer's heads, or maps by name: in lines of eight
-            rows = [list(self.maps[i : i + 8]) for i in range(0, len(self.maps), 8)]
+        rows = [[one for one in self.matrices if one.layer == layer] for layer in _unique(self.matrices)]
+        if len(rows) == 1:  # one layer's heads, or matrices by name: in lines of eight
+            rows = [list(self.matrices[i : i + 8]) for i in range(0, len(self.matrices), 8)]
         across = max(map(len, rows))
         m, n = len(self.target), len(self.source)
         wide, high = SIDE * n / max(m, n), SIDE * m / max(m, n)
@@ -54,8 +54,8 @@ class Heads(MapView):
         return picture
 
 
-def _unique(maps: Sequence[Map]) -> list[int | None]:
-    return list(dict.fromkeys(one.layer for one in maps))
+def _unique(matrices: Sequence[Matrix]) -> list[int | None]:
+    return list(dict.fromkeys(one.layer for one in matrices))
 
 
 def heads(
@@ -71,12 +71,12 @@ def heads(
 
     All have one scale. On the page a click, or Enter, enlarges one, with its n source and m target tokens.
     """
-    maps = maps_of(weights)
-    m, n = same_size(maps)
+    matrices = matrices_of(weights)
+    m, n = same_size(matrices)
     return Heads(
         source=labels("source", source, n),
         target=labels("target", target, m),
-        maps=maps,
+        matrices=matrices,
         ramp=ramp,
         title=title,
         caption=caption or f"{facts(weights)}Source across, target down; one scale for all.",
