@@ -283,7 +283,7 @@ def test_serving_works_or_is_refused_in_one_sentence(name, folders):
     from fastapi.testclient import TestClient
 
     from regard.serve import open_runs
-    from regard.serve.app import make_app
+    from regard.serve.web_app import make_app
 
     text = tiny(name)["inputs"][0]
     if not isinstance(text, str):
