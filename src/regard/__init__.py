@@ -46,7 +46,8 @@ __version__ = "0.1.0"
 
 PACKAGES = (  # imported when they are first asked for
     "alignment", "analyses", "audits", "continuous", "data", "decoding", "explanations", "inspection",
-    "losses", "memories", "models", "positions", "runs", "structures", "tasks", "testing", "training", "views",
+    "losses", "memories", "models", "positions", "runs", "structures", "tasks", "testing", "training",
+    "views",
 )  # fmt: skip
 FUNCTIONS = {"audit": "regard.audits", "explain": "regard.explanations", "load": "regard.runs"}
 __all__ = [

@@ -310,11 +310,7 @@ class ClassificationTask(Task):
         assert isinstance(model, ClassifierModel)
         if settings.regularizers is not None:
             words = settings.regularizers.deceive
-            tokens = (
-                [UNK]
-                if parts is None and words
-                else forbidden(words, None if parts is None else parts.tokenizer)
-            )
+            tokens = forbidden(words, parts.tokenizer) if parts is not None else [UNK] * bool(words)
             try:
                 model.add_regularizers(settings.regularizers.strengths, tokens)
             except ValueError as error:
