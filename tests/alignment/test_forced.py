@@ -11,10 +11,10 @@ from regard.alignment import Links, align
 from regard.alignment.forced import Head, forced
 from regard.core.errors import RunError
 from regard.data import Tokenizer
+from regard.data.segments import by_word, segments
 from regard.models import TRANSLATORS
 from regard.runs import Translator
 from regard.runs.settings import Decoding
-from regard.runs.words import by_word, word_of
 
 PAIRS = [
     ("the film begins at half past eight", "der Film beginnt um halb neun"),
@@ -43,8 +43,8 @@ def test_weights_are_between_the_words_of_each_pair(name, kind):
     assert sorted(found) == [0, 1, 2]
     for k, by_head in found.items():
         source, target = (" ".join(text.split()) for text in PAIRS[k])
-        ours, theirs = (translator.source_tokenizer.encode(text) for text in (source, target))
-        words = word_of(translator.source_tokenizer, ours), word_of(translator.target_tokenizer, theirs)
+        both = [segments(translator.source_tokenizer, text) for text in (source, target)]
+        (ours, theirs), words = (one.tokens for one in both), [one.word_of for one in both]
         for layer, attended in enumerate(translator.look(ours, theirs).values()):
             weights = attended.weights[0].reshape(-1, len(theirs) + 1, len(ours))
             mean = by_head[Head(layer)]
@@ -57,6 +57,11 @@ def test_weights_are_between_the_words_of_each_pair(name, kind):
             for head in range(len(weights) if len(weights) > 1 else 0):
                 alone = by_word(weights[head], *words)
                 np.testing.assert_allclose(by_head[Head(layer, head)][:-1], alone, atol=1e-5)
+
+
+def test_words_are_what_white_space_separates_in_every_language():
+    found = dict(forced(system("luong", "character"), [("我 喜欢 猫", "I like cats")]))
+    assert found[0][Head(0)].shape == (4, 3)
 
 
 def test_one_head_may_be_asked_for():

@@ -7,8 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.analyses import Passage, passages, read_conllu
+from regard.analyses import TokenizedText, read_conllu, tokenize
 from regard.data import Tokenizer
+from regard.data.segments import segments
 from regard.data.text import DataError
 
 
@@ -84,7 +85,7 @@ LINES = ["I don't go to the sea.", "the seas go on and on", "don't do it, I said
 @pytest.mark.parametrize("kind", ["bpe", "word", "character"])
 def test_every_word_has_its_tokens(two, kind):
     tokenizer = Tokenizer.train(LINES, kind, {"bpe": 280, "word": 8, "character": 12}[kind])
-    for one, sentence in zip(passages(tokenizer, two), two, strict=True):
+    for one, sentence in zip(tokenize(tokenizer, two), two, strict=True):
         assert one.sentence is sentence
         text = " ".join(sentence.words) if kind == "word" else sentence.text
         assert one.tokens == tokenizer.encode(text)
@@ -94,36 +95,44 @@ def test_every_word_has_its_tokens(two, kind):
 
 def test_a_token_of_two_words_is_a_part_of_both(two):
     tokenizer = Tokenizer.train(["don don don don't"], "bpe", 264)
-    first = passages(tokenizer, two)[0]
+    first = tokenize(tokenizer, two)[0]
     pieces = tokenizer.pieces(first.tokens)
     don = pieces.index("▁don")
     assert first.words[:, don].nonzero().flatten().tolist() == [1, 2]  # "do" and "n't"
 
 
 @given(text=st.text("ab é\u2003\t漢", max_size=20))
-def test_words_of_a_line_are_what_white_space_separates(text):
-    tokenizer = TOKENIZER
-    (one,) = passages(tokenizer, [text])
-    assert len(one.words) == len(text.split())
-    assert one.tokens == tokenizer.encode(text)
-    for word, parts in zip(text.split(), one.words, strict=True):
-        spelled = tokenizer.decode([token for token, part in zip(one.tokens, parts, strict=True) if part])
+def test_words_of_a_line_are_its_segments(text):
+    (one,), wanted = tokenize(TOKENIZER, [text]), segments(TOKENIZER, text)
+    assert one.tokens == TOKENIZER.encode(text) == wanted.tokens
+    assert one.words.shape == (len(wanted.words), len(wanted.tokens))
+    if wanted.words:
+        assert one.words.long().argmax(0).tolist() == wanted.word_of
+        assert one.words.sum(0).eq(1).all()  # every token is a part of one word
+    for word, parts in zip(wanted.words, one.words, strict=True):
+        spelled = TOKENIZER.decode([token for token, part in zip(one.tokens, parts, strict=True) if part])
         assert word in spelled
+
+
+def test_spaces_in_a_tree_belong_to_the_word_before_them(two):
+    tokenizer = Tokenizer.train(LINES, "character", 12)
+    first = tokenize(tokenizer, two)[0]
+    space = first.tokens.index(tokenizer.encode(" ")[0])
+    assert first.words[:, space].nonzero().flatten().tolist() == [0]  # "I"
+    assert first.words.any(0).all()
 
 
 TOKENIZER = Tokenizer.train(["ab ab é 漢 ab aab"], "bpe", 264)
 
 
 def test_by_word_what_is_looked_at_is_added_up_and_those_who_look_are_averaged():
-    passage = Passage([5, 6, 7], torch.tensor([[True, True, False], [False, False, True]]))
+    text = TokenizedText([5, 6, 7], torch.tensor([[True, True, False], [False, False, True]]))
     weights = torch.tensor([[0.2, 0.3, 0.5], [0.6, 0.4, 0.0], [0.1, 0.1, 0.8]])
-    torch.testing.assert_close(passage.by_word(weights), torch.tensor([[0.75, 0.25], [0.2, 0.8]]))
-    torch.testing.assert_close(
-        passage.mean(torch.tensor([[1.0], [3.0], [5.0]])), torch.tensor([[2.0], [5.0]])
-    )
+    torch.testing.assert_close(text.by_word(weights), torch.tensor([[0.75, 0.25], [0.2, 0.8]]))
+    torch.testing.assert_close(text.mean(torch.tensor([[1.0], [3.0], [5.0]])), torch.tensor([[2.0], [5.0]]))
 
 
 def test_by_word_rows_still_sum_to_one_where_words_share_a_token():
-    passage = Passage([5, 6, 7], torch.tensor([[1, 1, 0], [0, 1, 0], [0, 0, 1]]).bool())
+    text = TokenizedText([5, 6, 7], torch.tensor([[1, 1, 0], [0, 1, 0], [0, 0, 1]]).bool())
     weights = torch.rand(2, 4, 3, 3, generator=torch.Generator().manual_seed(0)).softmax(-1)
-    torch.testing.assert_close(passage.by_word(weights).sum(-1), torch.ones(2, 4, 3))
+    torch.testing.assert_close(text.by_word(weights).sum(-1), torch.ones(2, 4, 3))

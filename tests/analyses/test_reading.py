@@ -1,21 +1,21 @@
-"""What runs do while they read: one passage among others as one alone, translators and classifiers."""
+"""What runs do while they read: one text among others as one alone, translators and classifiers."""
 
 import math
 
 import pytest
 import torch
+from regard.data.classes import Classes
+from regard.runs.classifier import Classifier
+from regard.runs.settings import Decoding
 
-from regard.analyses import head_roles, passages, probe, states_of, tokenizer_of, weights_of, words_of
+from regard.analyses import head_roles, probe, probing_data, states_of, tokenize, weights_of
 from regard.analyses.conllu import Sentence
 from regard.core.errors import RunError, UnknownNameError
 from regard.data import Tokenizer
-from regard.data.classes import Classes
 from regard.data.text import DataError
 from regard.models import TRANSLATORS
 from regard.models.classifiers import CLASSIFIERS
 from regard.runs import Translator
-from regard.runs.classifier import Classifier
-from regard.runs.settings import Decoding
 
 TEXTS = ["a bb abab", "b", "", "abba ab bab a"]
 TOKENIZER = Tokenizer.train(["a bb abab b abba ab bab"], "bpe", 266)
@@ -49,9 +49,9 @@ every_system = pytest.mark.parametrize("name", SYSTEMS)
 
 
 @every_system
-def test_weights_and_states_are_those_of_a_passage_alone(name):
+def test_weights_and_states_are_those_of_a_text_alone(name):
     system = SYSTEMS[name]()
-    texts = passages(tokenizer_of(system), TEXTS)
+    texts = tokenize(system.tokenizer, TEXTS)
     weights, states = dict(weights_of(system, texts)), dict(states_of(system, texts))
     assert set(weights) == set(states) == {0, 1, 3}  # of nothing, nothing
     for k, found in weights.items():
@@ -67,7 +67,7 @@ def test_weights_and_states_are_those_of_a_passage_alone(name):
 
 def test_the_states_are_what_the_layers_read_and_write():
     system = SYSTEMS["translator"]()
-    (one,) = passages(TOKENIZER, ["abba ab"])
+    (one,) = tokenize(TOKENIZER, ["abba ab"])
     ((_, states),) = states_of(system, [one])
     with torch.no_grad():
         x = system.model.source(torch.tensor([one.tokens]))
@@ -80,14 +80,14 @@ def test_the_states_are_what_the_layers_read_and_write():
 def test_heads_of_a_run():
     system = SYSTEMS["translator"]()
     told = []
-    found = head_roles(system, passages(TOKENIZER, TEXTS), None, told.append)
+    found = head_roles(system, tokenize(TOKENIZER, TEXTS), None, told.append)
     assert [(head.layer, head.head) for head in found] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert told == [1, 2, 3]
     for head in found:
         assert set(head.scores) == {"positional", "rare words", "subwords"}
         assert all(0 <= score.score <= 1 for scores in head.scores.values() for score in scores)
     with pytest.raises(ValueError, match="no text to read"):
-        head_roles(system, passages(TOKENIZER, [""]))
+        head_roles(system, tokenize(TOKENIZER, [""]))
 
 
 def sentence(*words):
@@ -106,7 +106,7 @@ def sentence(*words):
 def test_layers_of_a_run_are_probed_each_against_a_control_task():
     system = SYSTEMS["translator"]()
     sentences = [sentence("a", "bb", "abab"), sentence("b"), sentence("abba", "ab", "bab", "a")] * 12
-    words = words_of(system, sentences, "upos")
+    words = probing_data(system, sentences, "upos")
     assert words.states.shape == (3, 96, 8) and words.names == ("A", "B")
     assert len(words.words) == 96 and words.words[:4] == ["a", "bb", "abab", "b"]
     told = []
@@ -123,15 +123,15 @@ def test_layers_of_a_run_are_probed_each_against_a_control_task():
 
 def test_what_cannot_be_read_is_one_sentence():
     with pytest.raises(RunError, match="has no layers of self-attention"):
-        next(weights_of(translator("bahdanau"), passages(TOKENIZER, TEXTS)))
+        next(weights_of(translator("bahdanau"), tokenize(TOKENIZER, TEXTS)))
     with pytest.raises(RunError, match="reads pairs"):
-        next(states_of(classifier(pairs=True), passages(TOKENIZER, TEXTS)))
+        next(states_of(classifier(pairs=True), tokenize(TOKENIZER, TEXTS)))
     system = SYSTEMS["translator"]()
     with pytest.raises(UnknownNameError, match='no task "pos"'):
-        words_of(system, [sentence("a", "b")], "pos")
-    with pytest.raises(DataError, match="xpos says nothing to learn"):
-        words_of(system, [sentence("a", "b")], "xpos")
-    with pytest.raises(DataError, match="deprel says nothing to learn"):
-        words_of(system, [sentence("a", "b")], "deprel")
+        probing_data(system, [sentence("a", "b")], "pos")
+    with pytest.raises(DataError, match="xpos has nothing to learn"):
+        probing_data(system, [sentence("a", "b")], "xpos")
+    with pytest.raises(DataError, match="deprel has nothing to learn"):
+        probing_data(system, [sentence("a", "b")], "deprel")
     with pytest.raises(UnknownNameError, match='no code "mdl"'):
-        next(probe(words_of(system, [sentence("a", "b")], "upos"), code="mdl"))
+        next(probe(probing_data(system, [sentence("a", "b")], "upos"), code="mdl"))

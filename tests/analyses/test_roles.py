@@ -7,18 +7,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.analyses import Passage, Positional, RareWords, Sentence, Subwords, Syntactic, count_roles
+from regard.analyses import Positional, RareWords, Sentence, Subwords, Syntactic, TokenizedText, count_roles
 from regard.analyses.role import REACH
 from regard.core.errors import DtypeError, ShapeError
 
 WORDS = [[0], [1, 2], [3], [4, 5, 6]]  # tokens of each word
 
 
-def passage(tokens=range(7), words=WORDS, sentence=None):
+def tokenized(tokens=range(7), words=WORDS, sentence=None):
     parts = torch.zeros(len(words), len(list(tokens)), dtype=torch.bool)
     for word, its in enumerate(words):
         parts[word, its] = True
-    return Passage(list(tokens), parts, sentence)
+    return TokenizedText(list(tokens), parts, sentence)
 
 
 def looks(at):
@@ -67,7 +67,7 @@ def test_positional_counts_as_its_definition(at):
 def test_rare_words():
     counts = {0: 100, 1: 90, 2: 80, 3: 3, 4: 3, 5: 1}
     role = RareWords(counts, common=3)
-    three = lambda tokens: passage(tokens, [[0], [1], [2]])  # noqa: E731
+    three = lambda tokens: tokenized(tokens, [[0], [1], [2]])  # noqa: E731
     role.see(looks([1, 1, 0]), three([0, 5, 3]))  # 2 of 3 look at the rarest, 5
     role.see(looks([1, 2, 0]), three([0, 3, 4]))  # two are the rarest: 2 of 3
     role.see(looks([0, 0, 0]), three([0, 1, 2]))  # nothing rare: left out
@@ -85,7 +85,7 @@ def test_subwords_by_weight_and_best_fixed_neighbour():
     weights[0, 0] = torch.tensor([[1.0 if a // 1 in its else 0 for a in range(7)] for its in own()])
     weights[0, 0] /= weights[0, 0].sum(-1, keepdim=True)
     weights[0, 1] = 1 / 7
-    role.see(weights, passage())
+    role.see(weights, tokenized())
     (found,) = role.found()
     assert found.count == 5  # pieces of words of several
     assert found.scores[0].tolist() == pytest.approx([1.0, (2 * 1 + 3 * 2) / 5 / 7])
@@ -102,7 +102,7 @@ def own():
 def test_syntactic_in_both_directions_against_the_best_neighbour():
     role = Syntactic(enough=1)
     one = tree([1, -1, 1, 1], ["nsubj", "root", "obj:x", "punct"])
-    four = passage(range(4), [[0], [1], [2], [3]], one)
+    four = tokenized(range(4), [[0], [1], [2], [3]], one)
     role.see(looks([1, 2, 3, 0]), four)
     found = by_what(role)
     assert set(found) == {"nsubj ↑", "nsubj ↓", "obj ↑", "obj ↓"}
@@ -111,7 +111,7 @@ def test_syntactic_in_both_directions_against_the_best_neighbour():
     }  # fmt: skip
     assert all(f.yardstick == 1 and f.count == 1 for f in found.values())  # always at one neighbour here
     assert not role.plays(found["nsubj ↑"]).item()
-    role.see(looks([3, 3, 3, 3]), passage(range(4), [[0], [1], [2], [3]], tree([3, 3, 3, -1], ["det"] * 4)))
+    role.see(looks([3, 3, 3, 3]), tokenized(range(4), [[0], [1], [2], [3]], tree([3, 3, 3, -1], ["det"] * 4)))
     found = by_what(role)
     assert found["det ↑"].scores.item() == 1 and found["det ↑"].yardstick == pytest.approx(1 / 3)
     assert role.plays(found["det ↑"]).item()
@@ -128,7 +128,7 @@ def test_syntactic_counts_as_its_definition(seed):
         heads = [-1 if head == k else head for k, head in enumerate(heads)]
         names = ["ab"[int(torch.randint(2, (), generator=chance))] if h >= 0 else "root" for h in heads]
         at = torch.randint(n, (n,), generator=chance).tolist()
-        role.see(looks(at), passage(range(n), [[k] for k in range(n)], tree(heads, names)))
+        role.see(looks(at), tokenized(range(n), [[k] for k in range(n)], tree(heads, names)))
         for name in "ab":
             for i in range(n):
                 for way, right in (
@@ -151,7 +151,7 @@ def test_syntactic_counts_as_its_definition(seed):
 
 def test_a_relation_that_is_too_rare_is_not_told_of():
     role = Syntactic()
-    role.see(looks([1, 1]), passage(range(2), [[0], [1]], tree([1, -1], ["nsubj", "root"])))
+    role.see(looks([1, 1]), tokenized(range(2), [[0], [1]], tree([1, -1], ["nsubj", "root"])))
     assert role.found() == []
 
 
@@ -159,7 +159,7 @@ def test_the_table_names_heads_and_puts_the_best_first():
     weights = torch.cat([looks([0, 0, 1, 2, 3, 4, 5]), torch.full((1, 1, 7, 7), 1 / 7)], 1)
     roles = {"positional": Positional(), "subwords": Subwords()}
     told = []
-    back, even = count_roles([(weights, passage())] * 3, roles, told.append)
+    back, even = count_roles([(weights, tokenized())] * 3, roles, told.append)
     assert told == [1, 2, 3]
     assert back.roles == ["positional"] and back.best("positional").what == "−1"
     assert (back.layer, back.head, even.head) == (0, 0, 1) and even.roles == []
@@ -172,13 +172,13 @@ def test_bad_weights_are_one_sentence():
     with pytest.raises(ShapeError, match=r"weights must be \(layers, heads, n, n\); got \(3, 3\)"):
         Positional().see(torch.eye(3))
     with pytest.raises(ShapeError, match="with n=7, the tokens"):
-        Subwords().see(looks([0, 0]), passage())
+        Subwords().see(looks([0, 0]), tokenized())
     with pytest.raises(ValueError, match="finite"):
         Positional().see(looks([0, 0]) * float("nan"))
     with pytest.raises(DtypeError, match="float"):
         Positional().see(looks([0, 0]).long())
     with pytest.raises(ValueError, match="need trees"):
-        Syntactic().see(looks(range(7)), passage())
+        Syntactic().see(looks(range(7)), tokenized())
     with pytest.raises(ValueError, match="common must be at least 0"):
         RareWords({}, -1)
     with pytest.raises(ValueError, match="enough must be at least 1"):

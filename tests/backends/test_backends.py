@@ -8,7 +8,7 @@ import torch
 import regard
 from regard import MAPS, SCORES
 from regard.backends import blocks as block_backend
-from regard.backends import dispatch, flash
+from regard.backends import dispatch, flash, sparse
 from regard.backends.plain import plain
 from regard.masks import Causal, Lengths, Window
 from regard.positions import Distance, Order, Relative
@@ -104,7 +104,7 @@ def test_each_backend_is_chosen_where_it_applies(monkeypatch):
         (flash, "flash"),
         (dispatch, "blocks"),
         (dispatch, "plain"),
-        (dispatch, "sparse_backend"),
+        (sparse, "sparse"),
     ):
         real = getattr(where, name)
         monkeypatch.setattr(where, name, lambda c, real=real, name=name: (taken.append(name), real(c))[1])
@@ -120,7 +120,7 @@ def test_each_backend_is_chosen_where_it_applies(monkeypatch):
     assert backend(score=regard.scores.Additive(8, 8)) == "plain"
     assert backend(map="sigmoid") == "plain"
     assert backend(map="sigmoid", n=3000) == "blocks"
-    assert backend(map="entmax15", n=512) == "sparse_backend"
+    assert backend(map="entmax15", n=512) == "sparse"
     assert backend(map=lambda s: s.softmax(-1)) == "plain"
     assert backend(mask=Causal() & Lengths(torch.tensor([3000])), n=3000) == "blocks"
 

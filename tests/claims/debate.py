@@ -19,7 +19,7 @@ from regard.audits.retraining import even
 from regard.core.tokens import UNK
 from regard.data.corpora.sentiment import NEGATIVE, POSITIVE, sentiment
 from regard.models.classifiers import CLASSIFIERS
-from regard.models.classifiers.regularizers.tie import tied
+from regard.models.classifiers.regularizers.tie import tie_distance
 
 SMALL = {"embedding": 32, "width": 32, "dropout": 0.0, "word_dropout": 0.0}
 STEPS, RATE, ITEMS = 300, 1e-2, 300
@@ -59,7 +59,7 @@ def pushed_apart(strength, model, batch):
     """The loss with the tie's sign the wrong way round."""
     vectors = model.embed(batch.tokens)
     states = model.states(vectors, batch.lengths)
-    apart = tied(states, vectors, batch.lengths).mean()
+    apart = tie_distance(states, vectors, batch.lengths).mean()
     return loss(model, batch) - strength * apart.clamp(max=1000)
 
 

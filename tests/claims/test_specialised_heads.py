@@ -21,9 +21,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from claims.experiment import FIRST, held, over_seeds, report, train
-from regard.analyses import Passage, Positional, RareWords, count_roles, prune
-from regard.recording import record
+from regard.analyses import Positional, RareWords, TokenizedText, count_roles, prune
 from regard.models import TRANSLATORS
+from regard.recording import record
 
 VOCABULARY, N, WIDTH, HEADS = 40, 12, 64, 8
 HALF = False  # whether half of the heads are closed
@@ -94,7 +94,8 @@ def roles(model, tokens):
     counts = Counter({FIRST + k: int(1000 * share) for k, share in enumerate(OFTEN.tolist())})
     each = torch.eye(N, dtype=torch.bool)
     watched = (
-        (one, Passage(row.tolist(), each)) for one, row in zip(weights(model, tokens), tokens, strict=True)
+        (one, TokenizedText(row.tolist(), each))
+        for one, row in zip(weights(model, tokens), tokens, strict=True)
     )
     return count_roles(watched, {"positional": Positional(), "rare words": RareWords(counts, 0)})
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.classes import FIRST, Classes, Targets, as_pair
-from regard.data.labelled import Labelled, labelled, places
+from regard.data.labelled import Labelled, labelled
+from regard.data.segments import split_words
 from regard.data.text import DataError
 from regard.data.tokenizer import Tokenizer
 from regard.data.vectors import vectors
@@ -58,9 +59,25 @@ def test_a_word_is_highlighted_if_any_of_it_is(words, data):
     text = "  ".join(words)
     start = data.draw(st.integers(0, len(text) - 1))
     stop = data.draw(st.integers(start + 1, len(text)))
-    touched = [any(start <= i < stop for i in range(a, b)) for a, b in places(text)]
+    touched = [any(start <= i < stop for i in range(a, b)) for a, b in split_words(text)]
     assert Labelled(text, "x", None, ((start, stop),)).highlighted == touched
-    assert [text[a:b] for a, b in places(text)] == text.split()
+    assert [text[a:b] for a, b in split_words(text)] == text.split()
+
+
+def test_marks_of_words_count_what_white_space_separates(tmp_path):
+    rows = [
+        {"text": "我喜欢猫", "label": 1, "highlights": [1]},
+        {"text": "我 喜欢 猫", "label": 1, "highlights": [0, 1, 0]},
+        {"text": "a\x1cb c", "label": 1, "highlights": [1, 0]},
+        {"text": "我喜欢猫", "label": 1, "highlights": [[1, 3]]},
+    ]
+    found = list(labelled(written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))))
+    assert [one.highlights for one in found] == [((0, 4),), ((2, 4),), ((0, 3),), ((1, 3),)]
+    assert found[0].highlighted == [True] * 4  # and is asked for characters
+    assert found[1].highlighted == found[3].highlighted == [False, True, True, False]
+    assert found[1].overlaps([(0, 3), (0, 2), (3, 3)]) == [True, False, False]
+    with pytest.raises(DataError, match="4 highlights for 1 words"):
+        list(labelled(written(tmp_path / "b.jsonl", json.dumps({**rows[0], "highlights": [1, 0, 0, 0]}))))
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_training_again_gives_the_same():
 
 @every_kind
 def test_a_vocabulary_larger_than_the_data_is_as_large_as_the_data_allows(kind):
-    with pytest.warns(UserWarning, match=r"the vocabulary has [\d,]+ pieces, not 50,000"):
+    with pytest.warns(UserWarning, match=r"the vocabulary has [\d,]+ tokens, not 50,000"):
         tokenizer = Tokenizer.train(TEXT, kind, 50_000)
     assert len(tokenizer) < 1000
     assert tokenizer.decode(tokenizer.encode(TEXT[0])) == TEXT[0]

@@ -18,7 +18,7 @@ from regard.core.tokens import UNK
 from regard.data import Tokenizer
 from regard.data.corpora.agreement import agreement
 from regard.explanations import identified, leave_one_out, linear_map
-from regard.explanations.attention_flow import flowing
+from regard.explanations.flow_network import flowing
 from regard.explanations.layer_stack import stack
 from regard.explanations.rollout import rolled
 from regard.explanations.layer_stack import Stack

@@ -12,7 +12,7 @@ from torch import nn
 import regard
 from explanations.toys import TwoLayers, random_weights, texts
 from regard.explanations import attention, flow, rollout
-from regard.explanations.attention_flow import flowing, largest_flows
+from regard.explanations.flow_network import flowing, largest_flows
 from regard.explanations.layer_stack import bare
 from regard.explanations.rollout import rolled
 

@@ -5,7 +5,7 @@ import torch
 from scipy import stats
 from torch.autograd import gradcheck, gradgradcheck
 
-from regard.kernels.dropout_operator import dropout
+from regard.kernels.attention.dropout_operator import dropout
 
 
 def kept(shape: tuple[int, ...], rate: float, seed: int) -> torch.Tensor:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import regard
-from regard.kernels import pool
+from regard.kernels.common import pool
 
 
 @pytest.fixture(params=["torch's threads", "Python's threads"])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.kernels.viterbi import best, viterbi
+from regard.kernels.chains.viterbi import best, viterbi
 
 INF = float("inf")
 

@@ -10,7 +10,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.func import jacfwd, jacrev, vmap
 
 import reference
-from regard.kernels.total_variation import bends, direct, heights, taut_string
+from regard.kernels.row_maps.total_variation import bends, direct, heights, taut_string
 from regard.maps.fusedmax import fusedmax
 from regard.maps.sparsemax import sparsemax
 

@@ -11,7 +11,7 @@ from torch.func import hessian, jacfwd, jacrev, vmap
 import regard
 from regard import MAPS, attend
 from regard.core.errors import DtypeError
-from regard.kernels.sparsemap_batch import BUDGET, CHAIN, MATCHING, TREE, solve
+from regard.kernels.sparsemap.sparsemap_batch import BUDGET, CHAIN, MATCHING, TREE, solve
 from regard.maps import SparseMap, facts_of, sparsemap, sparsemap_matching, sparsemap_tree, sparsemax
 from regard.masks import Causal, Lengths
 from regard.structures import Choice, Matching, Oracle, Tree

@@ -13,16 +13,16 @@ from torch.func import jacfwd, jacrev, vmap
 
 import reference
 import regard
-from regard.kernels.budget_operator import by_sorting
-from regard.kernels.sparsemap import nearest
-from regard.kernels.sparsemap_batch import BUDGET
+from regard.kernels.sparsemap.budget_operator import by_sorting
+from regard.kernels.sparsemap.sparsemap_batch import BUDGET
+from regard.kernels.sparsemap.sparsemap_operator import nearest
 from regard.maps.sparsemap_budget import sparsemap_budget
 from regard.structures.budget import Budget
 
 INF, NAN = math.inf, math.nan
 score = st.floats(-3, 3, width=32) | st.integers(-2, 2).map(float)
 budgets = pytest.mark.parametrize("k", [0, 1, 2, 7, 100])
-devices = pytest.mark.parametrize("map", [sparsemap_budget, by_sorting], ids=["kernel", "twin"])
+devices = pytest.mark.parametrize("map", [sparsemap_budget, by_sorting], ids=["kernel", "reference"])
 
 
 def rows(n):

@@ -13,7 +13,7 @@ from torch.func import jacfwd, jacrev, vmap
 import reference
 import regard
 from regard.core.errors import ShapeError
-from regard.kernels.sparsemap import solve_chain
+from regard.kernels.sparsemap.sparsemap_operator import solve_chain
 from regard.maps.fusedmax import fusedmax
 from regard.maps.sparsemap_chain import SparseMapChain, sparsemap_chain
 from regard.structures.chain import Chain

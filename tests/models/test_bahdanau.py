@@ -7,7 +7,7 @@ from torch import nn
 import regard
 from regard.models import TRANSLATORS
 from regard.models.parts.deep_output import DeepOutput
-from regard.models.parts.named_components import AheadAdditive, AheadProjected, make_score
+from regard.models.parts.named_components import PrecomputedAdditive, PrecomputedProjection, make_score
 from regard.scores import Additive, ScaledDot
 
 SOURCE, LENGTHS = torch.tensor([[4, 5, 6, 7, 8, 9], [9, 8, 4, 5, 0, 0]]), torch.tensor([6, 4])
@@ -62,12 +62,12 @@ def test_the_key_side_of_a_score_done_ahead_is_the_same_score():
     torch.manual_seed(0)
     query, annotations = torch.randn(2, 3, 4), torch.randn(2, 5, 6)
     additive = make_score("additive", 4, 6)
-    assert isinstance(additive, AheadAdditive)
+    assert isinstance(additive, PrecomputedAdditive)
     whole = Additive(4, 6)
     whole.load_state_dict(additive.state_dict())
     torch.testing.assert_close(additive(query, additive.keys(annotations)), whole(query, annotations))
     scaled = make_score("scaled_dot", 4, 6)
-    assert isinstance(scaled, AheadProjected)
+    assert isinstance(scaled, PrecomputedProjection)
     torch.testing.assert_close(
         scaled(query, scaled.keys(annotations)), ScaledDot()(query, annotations @ scaled.W.weight.T)
     )

@@ -5,7 +5,7 @@ import torch
 
 import regard
 from regard.models.classifiers import CLASSIFIERS
-from regard.models.parts.named_components import choices
+from regard.models.parts.named_components import map_names
 
 VARIANTS = {
     "attentive_bilstm": ("attentive_bilstm", {}),
@@ -111,7 +111,7 @@ def test_weights_can_be_replaced(variant):
 
 
 @every_variant
-@pytest.mark.parametrize("map", choices())
+@pytest.mark.parametrize("map", map_names())
 def test_every_row_map_trains(variant, map):
     model = make(variant, map=map).float().train()
     torch.manual_seed(1)
@@ -165,7 +165,7 @@ def test_what_is_wrong_is_said_at_once(variant, settings, words):
 @pytest.mark.parametrize(
     ("tokens", "lengths", "words"),
     [
-        (TOKENS, torch.tensor([8, 0, 6]), "without a word"),
+        (TOKENS, torch.tensor([8, 0, 6]), "at least one word"),
         (TOKENS, torch.tensor([8, 9, 6]), "from 1 to n=8"),
         (TOKENS[0], LENGTHS, r"tokens \(b, n\)"),
         (TOKENS, LENGTHS[:2], r"lengths \(b,\)"),
@@ -178,9 +178,9 @@ def test_texts_are_checked(tokens, lengths, words):
 
 def test_a_second_text_must_be_expected_and_then_must_come():
     one, two = make("attentive_bilstm"), make("attentive_bilstm", pairs=True)
-    with pytest.raises(ValueError, match="made for one text"):
+    with pytest.raises(ValueError, match="takes one text; got two"):
         one(TOKENS, LENGTHS, TOKENS, LENGTHS)
-    with pytest.raises(ValueError, match="made for pairs"):
+    with pytest.raises(ValueError, match="takes pairs of texts; got one"):
         two(TOKENS, LENGTHS)
 
 

@@ -8,7 +8,7 @@ import torch
 import regard
 from regard.models import Luong
 from regard.models.luong import Config
-from regard.models.parts.local_attention import Around, gaussian
+from regard.models.parts.local_attention import LocalMask, gaussian
 
 SOURCE, LENGTHS = torch.tensor([[4, 5, 6, 7, 8, 9], [9, 8, 4, 5, 0, 0]]), torch.tensor([6, 4])
 TARGET = torch.tensor([[1, 5, 6, 7, 8, 9, 4, 5], [1, 10, 4, 7, 5, 5, 5, 5]])
@@ -90,16 +90,16 @@ def test_local_attention_with_other_maps(map, attention):
 
 def test_the_window_as_a_mask():
     centres = torch.tensor([[0.0, 2.6, 9.0], [1.5, -4.0, 4.0]])
-    rows = Around(centres, 1.5).rows(0, 3, 3, 5, 1, torch.device("cpu"))
+    rows = LocalMask(centres, 1.5).rows(0, 3, 3, 5, 1, torch.device("cpu"))
     expected = [[[abs(j - p) <= 1.5 for j in range(5)] for p in row] for row in centres.tolist()]
     assert rows.tolist() == expected
-    assert torch.equal(Around(centres, 1.5).rows(1, 2, 3, 5, 1, torch.device("cpu")), rows[:, 1:2])
+    assert torch.equal(LocalMask(centres, 1.5).rows(1, 2, 3, 5, 1, torch.device("cpu")), rows[:, 1:2])
     found = gaussian(centres, 5, 3.0)
     assert found[0, 1, 2].item() == pytest.approx(math.exp(-(0.6**2) / (2 * 1.5**2)))
-    seen = regard.attend(torch.randn(2, 3, 4), torch.randn(2, 5, 4), mask=Around(centres, 1.5))
+    seen = regard.attend(torch.randn(2, 3, 4), torch.randn(2, 5, 4), mask=LocalMask(centres, 1.5))
     assert torch.equal(seen.weights > 0, rows)
     assert not seen.context[0, 2].any()  # nothing within reach of 9
-    assert "Around(2, 3)" in repr(Around(centres, 1.5))
+    assert "LocalMask(2, 3)" in repr(LocalMask(centres, 1.5))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 import regard
 from regard.core.errors import ShapeError
 from regard.models.classifiers import CLASSIFIERS
-from regard.models.classifiers.rationalizer import FIRST, STEP, changes, standard
+from regard.models.classifiers.rationalizer import FIRST, STEP, expected_changes, standardize
 from regard.models.classifiers.rationalizer_entmax import RationalizerEntmax
 from regard.models.classifiers.rationalizer_hardkuma import HIGH, LOW, RationalizerHardKuma, chance, hardkuma
 from regard.models.classifiers.rationalizer_reinforce import RationalizerReinforce
@@ -124,7 +124,7 @@ def test_changes_are_what_is_to_be_expected(chances):
             weight *= p if one else 1 - p
         total += weight * sum(a != b for a, b in pairwise(z))
     padded = torch.tensor([[*chances, 0.7, 0.1]], dtype=torch.float64)
-    assert changes(padded, torch.tensor([len(chances)])).item() == pytest.approx(total, abs=1e-12)
+    assert expected_changes(padded, torch.tensor([len(chances)])).item() == pytest.approx(total, abs=1e-12)
 
 
 @given(a=st.floats(0.1, 8), b=st.floats(0.1, 8))
@@ -236,7 +236,7 @@ def test_no_text_can_raise_all_its_words(name):
 @settings(max_examples=25, deadline=None)
 def test_scores_of_a_text_have_mean_0_and_deviation_1(seed, n):
     theta = torch.randn(1, 8, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    found = standard(theta, torch.arange(8).unsqueeze(0) < n)[0]
+    found = standardize(theta, torch.arange(8).unsqueeze(0) < n)[0]
     words = theta[0, :n]
     wanted = (words - words.mean()) / words.std(correction=0)
     torch.testing.assert_close(found[:n], wanted, rtol=1e-3, atol=1e-3)

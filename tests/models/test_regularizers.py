@@ -13,11 +13,11 @@ from regard.cli import train_classification as _train  # noqa: F401
 from regard.core.errors import SettingsError
 from regard.core.weights import load_tensors, put_tensors, save_tensors, tensors_of
 from regard.models.classifiers import CLASSIFIERS
-from regard.models.classifiers.orthogonal_lstm import OrthogonalLSTM, one_way
+from regard.models.classifiers.orthogonal_lstm import OrthogonalLSTM, orthogonal_states
 from regard.models.classifiers.regularizers import REGULARIZERS, RegularizerInput
-from regard.models.classifiers.regularizers.deceive import hidden
+from regard.models.classifiers.regularizers.deceive import forbidden_penalty
 from regard.models.classifiers.regularizers.diversity import conicity
-from regard.models.classifiers.regularizers.tie import tied
+from regard.models.classifiers.regularizers.tie import tie_distance
 from regard.runs.fit_classifier import fit_classifier, load_classifier
 from regard.runs.folder import read_config
 from regard.runs.resolve_classifier import resolved_classifier
@@ -60,16 +60,16 @@ def test_tying_is_the_mean_squared_distance_and_is_added():
         / len(text[0])
         for text in zip(rows(read.states), rows(read.vectors), strict=True)
     ]
-    assert tied(read.states, read.vectors, LENGTHS).tolist() == pytest.approx(expected, rel=1e-5)
+    assert tie_distance(read.states, read.vectors, LENGTHS).tolist() == pytest.approx(expected, rel=1e-5)
     model = make()
-    before = tied(read.states, read.vectors, LENGTHS).sum().item()
+    before = tie_distance(read.states, read.vectors, LENGTHS).sum().item()
     model.add_regularizers({"tie": 1.0})
     model.loss(WANTED, TOKENS, LENGTHS).backward()
     with torch.no_grad():  # a small step against the gradient brings states nearer to their words
         for p in model.parameters():
             p -= 0.01 * p.grad
     after = read_by(model)
-    assert tied(after.states, after.vectors, LENGTHS).sum().item() < before
+    assert tie_distance(after.states, after.vectors, LENGTHS).sum().item() < before
 
 
 def test_conicity_is_the_mean_cosine_with_the_mean():
@@ -88,13 +88,13 @@ def test_conicity_is_the_mean_cosine_with_the_mean():
 def test_deception_punishes_the_weight_on_forbidden_words():
     weights = torch.tensor([[0.5, 0.3, 0.2], [0.25, 0.75, 0.0], [1.0, 0.0, 0.0]])
     forbidden = torch.tensor([[True, False, False], [False, False, True], [True, False, False]])
-    found = hidden(weights, forbidden, torch.tensor([3, 2, 1]))
+    found = forbidden_penalty(weights, forbidden, torch.tensor([3, 2, 1]))
     assert found.tolist() == pytest.approx([math.log(2), 0, 0], abs=1e-6)  # the last has nothing else
 
 
 def test_deception_where_all_weight_is_forbidden_still_has_a_slope():
     theta = torch.tensor([[60.0, -60.0]], requires_grad=True)  # 1 − αᵀm is 0 in float32, as 1 − 1
-    hidden(theta.softmax(-1), torch.tensor([[True, False]]), torch.tensor([2])).sum().backward()
+    forbidden_penalty(theta.softmax(-1), torch.tensor([[True, False]]), torch.tensor([2])).sum().backward()
     assert theta.grad.isfinite().all()
 
 
@@ -191,7 +191,7 @@ def test_the_orthogonal_lstm_is_its_definition():
         mean = sum(earlier) / len(earlier) if earlier else None
         h = raw if mean is None else raw - (raw @ mean.T) / (mean @ mean.T) * mean  # sum or mean: the same
         earlier.append(h)
-    torch.testing.assert_close(one_way(cell, x)[0], torch.cat(earlier), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(orthogonal_states(cell, x)[0], torch.cat(earlier), rtol=1e-5, atol=1e-6)
 
 
 def test_the_orthogonal_lstm_sees_no_padding_and_takes_layers():
@@ -223,7 +223,7 @@ def test_other_models_refuse(name, own):
 
 
 def test_what_makes_no_sense_is_refused():
-    with pytest.raises(ValueError, match="width must equal the embedding; got width=6, embedding=8"):
+    with pytest.raises(ValueError, match="width must equal embedding; got width=6, embedding=8"):
         make(width=6).add_regularizers({"tie": 1.0})
     with pytest.raises(ValueError, match="tie must be at least 0"):
         make().add_regularizers({"tie": -1.0})

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.tokens import BOS, EOS
+from regard.data.segments import segments
 from regard.serve.answer import CELLS, answer
 from regard.serve.erasing import erase
 from regard.serve.looked import CannotAsk, look
-from regard.serve.words import without
 
 TEXT = "du ga bo ge"
 rows = st.lists(st.sampled_from([0.0, 0.1, 0.25, 1.0, 3.0]), min_size=1, max_size=5)
@@ -76,7 +76,7 @@ def test_all_pieces_of_the_words_are_erased_and_nothing_else(runs, name):
 @pytest.mark.parametrize("name", ["heads", "sparse", "rnn"])
 def test_taking_away_is_another_sentence(runs, name):
     found = look(runs[name], TEXT, [1], "take_away")
-    other = look(runs[name], without(TEXT, {1}))
+    other = look(runs[name], segments(runs[name].system.source_tokenizer, TEXT).without({1}))
     assert (found.answer, found.log_prob) == (other.answer, other.log_prob)
     assert found.words == TEXT.split() and found.source == ["du", "bo", "ge"] and found.places == [0, 2, 3]
     for one, two in zip(found.weights, other.weights, strict=True):

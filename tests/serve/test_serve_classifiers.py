@@ -6,15 +6,14 @@ from time import monotonic
 import pytest
 import torch
 
+from regard.data.segments import by_word, segments
 from regard.explanations import METHODS, explain
-from regard.runs.words import by_word
 from regard.serve import Bounds, judge, scored
 from regard.serve.asked import CannotAsk
 from regard.serve.deadline import Late, until
 from regard.serve.messages import Answer, RunFacts
 from regard.serve.stacked import FIRST, stacked
 from regard.serve.verdict import verdict
-from regard.serve.words import without
 from serve.tiny import serving
 from serve.tiny_classifiers import MODELS, TEXT, second_of
 
@@ -68,7 +67,7 @@ def test_erased_words_have_no_weight_and_the_others_keep_the_sum(judges, name):
 def test_taking_away_is_another_text(judges, name):
     run = judges[name]
     found = asked(run, "take_away")
-    other = judge(run, without(TEXT, {3}), second=second_of(run))
+    other = judge(run, segments(run.system.tokenizer, TEXT).without({3}), second=second_of(run))
     assert found.probabilities == other.probabilities and torch.equal(found.weights, other.weights)
     assert found.question.places == [i for i in range(len(TEXT.split())) if i != 3]
     nothing = judge(run, TEXT, range(len(TEXT.split())), "take_away", second=second_of(run))

@@ -204,7 +204,7 @@ def better_later():
         (no_tensor, r"oracle no_tensor must return a tensor of shape \(4,\); got list"),
         (not_a_number, "oracle not_a_number must return a finite vertex"),
         (fractional, "oracle fractional must return a vertex of 0s and 1s.*binary=False"),
-        (uses_the_hidden, "oracle uses_the_hidden must leave alone what is hidden.*position 1"),
+        (uses_the_hidden, "oracle uses_the_hidden must not use masked coordinates.*position 1"),
         (better_later(), "oracle late must return the vertex of the highest score"),
     ],
 )
@@ -222,7 +222,7 @@ def test_a_better_vertex_that_is_never_returned_cannot_be_seen():
 
 
 def test_a_solver_that_is_stopped_is_feasible_and_says_how_far_off_it_can_be(monkeypatch):
-    monkeypatch.setattr(import_module("regard.kernels.sparsemap_rows"), "rounds", lambda d: 2)
+    monkeypatch.setattr(import_module("regard.kernels.sparsemap.sparsemap_rows"), "rounds", lambda d: 2)
     theta = torch.zeros(6, dtype=torch.float64)
     with pytest.warns(
         RuntimeWarning, match="SparseMAP over a structure stopped early in 1 of 1.*gap of up to"

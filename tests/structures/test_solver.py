@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 from torch.func import jacfwd, jacrev, vmap
 
-from regard.kernels.active_set import attach, drop, empty
-from regard.kernels.assignment import assign
-from regard.kernels.eisner import TABLES, tree
-from regard.kernels.sparsemap import best, nearest, solve_chain
-from regard.kernels.sparsemap_batch import CHAIN, MATCHING, solve
+from regard.kernels.sparsemap.active_set import attach, drop, empty
+from regard.kernels.sparsemap.assignment import assign
+from regard.kernels.sparsemap.eisner import TABLES, tree
+from regard.kernels.sparsemap.sparsemap_batch import CHAIN, MATCHING, solve
+from regard.kernels.sparsemap.sparsemap_operator import best, nearest, solve_chain
 from regard.maps import sparsemax
 from structures import vertices
 

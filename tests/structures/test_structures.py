@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import DtypeError, ShapeError
-from regard.kernels.sparsemap_batch import BUDGET
+from regard.kernels.sparsemap.sparsemap_batch import BUDGET
 from regard.maps import sparsemax
 from regard.structures import Choice, Matching, Solution, Structure, Tree
 from regard.structures.built_in import BuiltIn

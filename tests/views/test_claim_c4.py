@@ -43,5 +43,7 @@ def test_white_is_one_whatever_the_largest_weight_is():
 def test_the_rows_of_what_a_model_looks_at_sum_to_one():
     torch.manual_seed(0)
     seen = regard.attend(torch.randn(3, 8), torch.randn(4, 8))
-    shown = torch.tensor(heat_map(seen, SOURCE, TARGET, ramp="black_to_white").data()["maps"][0]["weights"])
+    shown = torch.tensor(
+        heat_map(seen, SOURCE, TARGET, ramp="black_to_white").data()["matrices"][0]["weights"]
+    )
     torch.testing.assert_close(shown.sum(-1), torch.ones(3), atol=1e-4, rtol=0)

@@ -73,7 +73,7 @@ def test_tokens_are_shown_as_text(open_page):
 def test_exact_zeros_are_absent_and_the_others_have_the_ramps_colours(open_page):
     view = heat_map(weights(), SOURCE, TARGET)
     page = open_page(view)
-    p = view.maps[0].weights
+    p = view.matrices[0].weights
     assert page.locator(".regard-cells rect").count() == int((p != 0).sum())
     places = page.locator(".regard-cells rect").evaluate_all(
         "r => r.map(e => [+e.getAttribute('y'), +e.getAttribute('x')])"
@@ -130,7 +130,7 @@ def test_clicking_a_word_or_enter_on_it_tells_the_page(open_page):
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     said = page.evaluate("told")
-    assert said[0] == {"side": "source", "index": 1, "map": 0}
+    assert said[0] == {"side": "source", "index": 1, "matrix": 0}
     assert said[1]["side"] == "target" and len(said) == 2
 
 
@@ -154,7 +154,7 @@ def test_layer_and_head_are_picked(open_page):
     page.get_by_label("layer", exact=True).select_option(label="2")
     page.get_by_label("head", exact=True).select_option(label="3")
     assert page.locator("h3").inner_text() == "layer 2, head 3"
-    assert page.locator(".regard-cells rect").count() == int((view.maps[5].weights != 0).sum())
+    assert page.locator(".regard-cells rect").count() == int((view.matrices[5].weights != 0).sum())
 
 
 def test_a_small_head_is_enlarged_and_put_back(open_page):
@@ -175,7 +175,7 @@ def test_steps_go_on_and_back(open_page):
     page.get_by_text("next").click()
     assert page.locator(".regard-said .regard-word").all_text_contents() == ["je", "␀", "�"]
     coloured = page.locator(".regard-lit").evaluate_all("w => w.map(e => e.style.backgroundColor !== '')")
-    assert coloured == (view.maps[0].weights[2] != 0).tolist()
+    assert coloured == (view.matrices[0].weights[2] != 0).tolist()
     page.get_by_text("back").click()
     assert page.get_by_text(f"step 2 of {M}").is_visible()
 
@@ -183,7 +183,7 @@ def test_steps_go_on_and_back(open_page):
 def test_lines_of_one_word_are_kept(open_page):
     view = lines(weights(), SOURCE, TARGET)
     page = open_page(view)
-    p = view.maps[0].weights
+    p = view.matrices[0].weights
     assert page.locator(".regard-lines line").count() == int((p != 0).sum())
     page.locator(".regard-target .regard-word").nth(1).hover()
     visible = page.locator(".regard-lines line").evaluate_all(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.views import heat_map, pack
-from regard.views.view import SMALL
+from regard.views.base_view import SMALL
 
 numbers = st.one_of(
     st.just(0.0), st.floats(-1, 1, width=32), st.floats(0, 1e-30), st.sampled_from([1e-45, -1e-45, 1.0])
@@ -41,6 +41,6 @@ def test_written_numbers_are_nearer_and_zeros_are_zeros(p):
 
 
 def test_few_are_written_and_many_are_packed():
-    small, large = (heat_map(np.full((1, n), 0.5)).data()["maps"][0] for n in (SMALL, SMALL + 1))
+    small, large = (heat_map(np.full((1, n), 0.5)).data()["matrices"][0] for n in (SMALL, SMALL + 1))
     assert small["weights"] == [[0.5] * SMALL] and "packed" not in small
     assert large["weights"] is None and (unpacked(large["packed"]) == 0.5).all()

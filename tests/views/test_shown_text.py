@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.views.text import cropped, right_to_left, shown
+from regard.views.shown_text import cropped, right_to_left, shown
 
 anything = st.text(st.characters(), max_size=30) | st.text(st.characters(categories=["Cs", "Cc"]), max_size=5)
 

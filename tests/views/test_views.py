@@ -146,10 +146,10 @@ def test_the_caption_says_what_it_is_and_what_it_is_not():
 def test_compare_shows_both_and_the_difference():
     p, q = weights(map="softmax").double(), weights().double()
     view = compare(p, q, SOURCE, TARGET, names=("p", "q"))
-    first, second, difference = view.maps
-    assert [one.name for one in view.maps] == ["p", "q", "q − p"]
+    first, second, difference = view.matrices
+    assert [one.name for one in view.matrices] == ["p", "q", "q − p"]
     torch.testing.assert_close(torch.from_numpy(difference.weights), q - p)
-    assert difference.signed and not first.signed and view.data()["maps"][2]["signed"] is True
+    assert difference.signed and not first.signed and view.data()["matrices"][2]["signed"] is True
     assert view.distance[0] == pytest.approx(float((p - q).abs().sum(-1).mean() / 2))
     assert compare(p, p).distance == (0.0,)
 
@@ -157,24 +157,25 @@ def test_compare_shows_both_and_the_difference():
 def test_two_systems_that_said_different_things_have_no_difference():
     view = compare(weights(m=3), weights(m=2), SOURCE, ["a", "b", "c"], second_target=["x", "y"])
     data = view.data()
-    assert data["group"] == 2 and "distance" not in data and len(view.maps) == 2
-    assert data["maps"][1]["target"] == ["x", "y"] and "target" not in data["maps"][0]
+    assert data["group"] == 2 and "distance" not in data and len(view.matrices) == 2
+    assert data["matrices"][1]["target"] == ["x", "y"] and "target" not in data["matrices"][0]
 
 
 def test_steps_of_a_decoder_that_sees_more_and_more_are_joined():
     view = steps([torch.ones(1, 1), torch.tensor([[0.25, 0.75]])], ["<s>", "a"], ["a", "b"])
-    assert view.maps[0].weights.tolist() == [[1, 0], [0.25, 0.75]]
+    assert view.matrices[0].weights.tolist() == [[1, 0], [0.25, 0.75]]
     generated = [tuple(torch.full((1, 2, 1, 3), 1 / 3) for _ in range(2)) for _ in range(4)]  # steps × layers
     found = steps(generated)
-    assert [one.name for one in found.maps][:3] == ["layer 1, head 1", "layer 1, head 2", "layer 2, head 1"]
-    assert found.maps[0].weights.shape == (4, 3)
+    names = [one.name for one in found.matrices]
+    assert names[:3] == ["layer 1, head 1", "layer 1, head 2", "layer 2, head 1"]
+    assert found.matrices[0].weights.shape == (4, 3)
 
 
 def test_layers_average_heads_and_say_so():
     given = [weights(2, seed=0), weights(2, seed=1)]
     view = layers(given, SOURCE, TARGET)
-    assert [one.name for one in view.maps] == ["layer 1", "layer 2"]
-    torch.testing.assert_close(torch.from_numpy(view.maps[1].weights), given[1].mean(0))
+    assert [one.name for one in view.matrices] == ["layer 1", "layer 2"]
+    torch.testing.assert_close(torch.from_numpy(view.matrices[1].weights), given[1].mean(0))
     assert (
         "mean of 2 heads" in view.caption and "mean" not in layers(torch.stack([g[0] for g in given])).caption
     )
@@ -205,7 +206,7 @@ def test_weights_of_nothing_at_all_are_drawn(tmp_path):
         (lambda: heat_map(torch.rand(2, 3), target=["a"]), "target must have 2 tokens; got 1"),
         (lambda: heat_map(torch.rand(0, 3)), "at least one query"),
         (lambda: heat_map(torch.zeros(5000, 5000)), r"at most 16,777,216.*got 25,000,000"),
-        (lambda: compare(torch.rand(2, 2, 3), torch.rand(3, 2, 3)), "as many maps; got 2 and 3"),
+        (lambda: compare(torch.rand(2, 2, 3), torch.rand(3, 2, 3)), "as many matrices; got 2 and 3"),
         (lambda: compare(torch.rand(2, 3), torch.rand(2, 4), second_target=["a", "b"]), "one source"),
         (lambda: layers(torch.rand(2, 3)), r"\(layers, m, n\); got \(2, 3\)"),
         (lambda: image(torch.rand(2, 7), torch.rand(4, 4, 3)), r"rows · columns = 7; got \(3, 3\)"),
@@ -224,13 +225,13 @@ def test_wrong_shapes_are_named(call, says):
     [
         (lambda: bars({}), "at least one map"),
         (lambda: growth(seconds={}), "at least one curve"),
-        (lambda: heat_map([]), "at least one map"),
+        (lambda: heat_map([]), "at least one matrix"),
         (lambda: heat_map(torch.rand(2, 2), ramp="jet"), "even, black_to_white; got 'jet'"),
         (lambda: heat_map(torch.tensor([[0.5, float("nan")]])), "finite; 1 are NaN"),
         (lambda: heat_map(torch.rand(2, 2, 2), head=2), "head=2"),
-        (lambda: heat_map([torch.rand(1, 7, 2, 2)] * 2).figure(), "at most 12 maps; got 14"),
+        (lambda: heat_map([torch.rand(1, 7, 2, 2)] * 2).figure(), "at most 12 matrices; got 14"),
         (lambda: words(torch.rand(41, 2)).figure(), "at most 40 rows"),
-        (lambda: steps(torch.rand(2, 3, 2)).figure(), "need one map; got 2"),
+        (lambda: steps(torch.rand(2, 3, 2)).figure(), "need one matrix; got 2"),
         (lambda: layers(torch.rand(2, 13, 2)).figure(), "at most 12 target words"),
         (lambda: image(torch.rand(13, 4), torch.rand(2, 2, 3)).figure(), "at most 12 words"),
         (lambda: image(torch.rand(1, 4), -torch.rand(2, 2, 3)), "between 0 and 1"),
@@ -254,7 +255,7 @@ def test_without_matplotlib_the_extra_is_named_and_pages_need_none(monkeypatch, 
     with pytest.raises(ImportError, match=r"pictures need matplotlib: pip install 'regard\[plot\]'"):
         view.figure()
     assert view.save(tmp_path / "a.html").exists()
-    assert view.maps[0].weights.shape == (M, N)
+    assert view.matrices[0].weights.shape == (M, N)
 
 
 def _strings(data):

@@ -1,104 +1,85 @@
-"""What a trained run does while it reads: the weights of its self-attentions, and the states of its layers.
+"""What a trained system does while it reads: the weights of its self-attentions, the states of its layers.
 
-For translators and classifiers whose `encoder` is a stack of layers with self-attention.
+For systems with self-attention over their input: the role "self" of `attention_paths`.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from regard.analyses.passages import Passage
-from regard.core.attention_paths import attention_paths
+from regard.analyses.tokenized import TokenizedText
 from regard.core.errors import RunError
-from regard.core.tokens import PAD
-from regard.data import Tokenizer
+from regard.data.padding import batches_by_length
 from regard.recording import record
-from regard.runs.translator import batches_by_length
+from regard.tasks.system import System
 
 POSITIONS = 2048  # tokens that are read at once, padding included
 
 
-def tokenizer_of(system: Any) -> Tokenizer:
-    """What cuts the texts that a system reads."""
-    found: Tokenizer = system.source_tokenizer if hasattr(system, "source_tokenizer") else system.tokenizer
-    return found
-
-
-def layers_of(model: nn.Module) -> list[str]:
-    """The layers of a model's encoder by path, first layer first."""
-    paths = attention_paths(model).get("self")
+def self_attentions(system: System) -> list[str]:
+    """The paths of the self-attentions of a system, first layer first."""
+    paths = system.attention_paths.get("self", [])
     if not paths:
         raise RunError(
-            f"{type(model).__name__} has no layers of self-attention. Heads and layers are those of a "
+            f"{type(system.model).__name__} has no layers of self-attention. Heads and layers are those of a "
             "transformer, or of the classifier transformer_encoder."
         )
-    return [path.rpartition(".")[0] for path in paths]
+    return paths
 
 
-def weights_of(system: Any, texts: Sequence[Passage]) -> Iterator[tuple[int, Tensor]]:
-    """Number and weights (layers, heads, n, n) of each passage, in some order; empty ones are left out."""
-    layers_of(system.model)  # refuses a model without any
-    paths = attention_paths(system.model)["self"]
-    for some, rows, lengths in _batches(system, texts):
+def weights_of(system: System, texts: Sequence[TokenizedText]) -> Iterator[tuple[int, Tensor]]:
+    """Number and weights (layers, heads, n, n) of each text, in some order; empty ones are left out."""
+    paths = self_attentions(system)
+    for some in _batches(system, texts):
         with torch.no_grad(), record(system.model, paths) as seen:
-            _read(system.model, rows, lengths)
+            _read(system, texts, some)
             layers = torch.stack([seen[path][-1].weights for path in paths]).cpu()  # (layers, b, heads, n, n)
+        ahead = layers.shape[-1] - max(len(texts[k].tokens) for k in some)  # what stands before the words
         for row, k in enumerate(some):
             n = len(texts[k].tokens)
-            ahead = layers.shape[-1] - rows.shape[1]  # what a classifier puts before the words
             yield k, layers[:, row, :, ahead : ahead + n, ahead : ahead + n]
 
 
-def states_of(system: Any, texts: Sequence[Passage]) -> Iterator[tuple[int, Tensor]]:
-    """Number and states (1 + layers, n, d) of each passage, in some order; first what layer 1 reads."""
-    modules = [system.model.get_submodule(path) for path in layers_of(system.model)]
-    for some, rows, lengths in _batches(system, texts):
+def states_of(system: System, texts: Sequence[TokenizedText]) -> Iterator[tuple[int, Tensor]]:
+    """Number and states (1 + layers, n, d) of each text, in some order; first what layer 1 reads."""
+    layer_paths = [path.rpartition(".")[0] for path in self_attentions(system)]
+    modules = [system.model.get_submodule(path) for path in layer_paths]
+    for some in _batches(system, texts):
         held: list[Tensor] = []
         hooks = _holding(modules, held)
         try:
             with torch.no_grad():
-                _read(system.model, rows, lengths)
+                _read(system, texts, some)
         finally:
             for hook in hooks:
                 hook.remove()
         layers = torch.stack(held).cpu()  # (1 + layers, b, n, d)
+        ahead = layers.shape[2] - max(len(texts[k].tokens) for k in some)
         for row, k in enumerate(some):
-            ahead = layers.shape[2] - rows.shape[1]
             yield k, layers[:, row, ahead : ahead + len(texts[k].tokens)]
 
 
 def _holding(modules: list[nn.Module], held: list[Tensor]) -> list[RemovableHandle]:
     """Hooks that put into `held` what the first of some modules reads, and what each of them writes."""
 
-    def read(_: nn.Module, given: tuple[Tensor, ...]) -> None:
-        held.append(given[0])
+    def read(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        held.append(inputs[0])
 
-    def wrote(_: nn.Module, given: Any, made: Tensor) -> None:
-        held.append(made)
+    def wrote(_: nn.Module, inputs: object, output: Tensor) -> None:
+        held.append(output)
 
     return [modules[0].register_forward_pre_hook(read), *(m.register_forward_hook(wrote) for m in modules)]
 
 
-def _batches(system: Any, texts: Sequence[Passage]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-    classes = getattr(system, "classes", None)
-    if classes is not None and classes.pairs:
-        raise RunError(
-            "this classifier reads pairs of texts; its heads and layers cannot be told from one text."
-        )
-    device = next(system.model.parameters()).device
-    for some in batches_by_length([len(text.tokens) for text in texts], POSITIONS):
-        lengths = torch.tensor([len(texts[k].tokens) for k in some])
-        rows = torch.full((len(some), int(lengths.max())), PAD)
-        for row, k in zip(rows, some, strict=True):
-            row[: len(texts[k].tokens)] = torch.tensor(texts[k].tokens)
-        yield some, rows.to(device), lengths.to(device)
+def _batches(system: System, texts: Sequence[TokenizedText]) -> Iterator[list[int]]:
+    """Numbers of texts that are read together."""
+    if system.takes_second:
+        raise RunError("this system reads pairs of texts; its heads and layers cannot be told from one text.")
+    return batches_by_length([len(text.tokens) for text in texts], POSITIONS)
 
 
-def _read(model: Any, rows: Tensor, lengths: Tensor) -> None:
-    if hasattr(model, "vocabulary"):  # a translator: what it would write does not matter
-        model.encode(rows, lengths)
-    else:
-        model(rows, lengths)
+def _read(system: System, texts: Sequence[TokenizedText], some: list[int]) -> None:
+    """Have a system read texts; what it would answer does not matter."""
+    system.forward([texts[k].tokens for k in some], [[] for _ in some])

@@ -19,8 +19,8 @@ from regard.audits.thresholds import RAMPS
 from regard.audits.verdict import SAYS
 from regard.views import bars, words
 from regard.views.assets import embed, script, style
-from regard.views.page import policy
-from regard.views.text import shown
+from regard.views.html_page import policy
+from regard.views.shown_text import shown
 
 START = (
     "for (const data of document.querySelectorAll('script[data-view]')) "

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from regard.kernels.operators import is_plain
-from regard.kernels.pool import over_rows
+from regard.kernels.common.operator import is_plain
+from regard.kernels.common.pool import over_rows
 from regard.maps.table import facts_of
 from regard.scores.score import Factored
 
@@ -44,7 +44,7 @@ def branching(
     factor, same = score.factors(query, keys)
     if same is not keys:
         return None
-    from regard.kernels.branching import contexts, scores
+    from regard.kernels.decoding.branching_kernel import contexts, scores
 
     (r, heads, _, d), t = query.shape, len(ancestors)
     factor = factor.detach().reshape(r, heads, d).contiguous()

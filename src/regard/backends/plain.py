@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.backends.call import Call
 from regard.core.errors import ShapeError
 from regard.core.shapes import widened
-from regard.kernels.dropout_operator import dropout
+from regard.kernels.attention.dropout_operator import dropout
 
 
 def plain(call: Call) -> tuple[Tensor, Tensor]:

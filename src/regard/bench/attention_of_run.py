@@ -19,7 +19,8 @@ from regard.bench.timing import Effort, medians
 from regard.data import Batches, Encoded
 from regard.masks import Causal
 from regard.recording import record
-from regard.runs import load
+from regard.runs.folder import CACHE
+from regard.runs.load import open_system
 
 POSITIONS = 2048  # in the batch that is attended
 
@@ -30,15 +31,15 @@ def of_run(folder: Path) -> list[Case]:
 
 
 def _cases(folder: Path) -> Iterator[Case]:
-    translator = load(folder)
-    valid = Encoded.open(folder / "cache" / "valid")
+    system = open_system(folder)
+    valid = Encoded.open(folder / CACHE / "valid")
     batch = max(Batches(valid, POSITIONS).epoch(0), key=len)
-    with torch.no_grad(), record(translator.model) as seen:
-        translator.model(batch.source, batch.source_lengths, batch.target_in)
+    with torch.no_grad(), record(system.model) as seen:
+        system.task.measure(system.model, batch)
     kinds: dict[str, list[Attended]] = {}
     for path, calls in seen.items():
         kinds.setdefault(".".join(part for part in path.split(".") if not part.isdigit()), []).extend(calls)
-    name = str(getattr(translator.model.config, "map", "softmax"))
+    name = str(system.settings.model.get("map", "softmax"))
     name = "entmax15" if name == "softmax" else name
     for kind, attended in kinds.items():
         n, rows = attended[0].keys.shape[-2], sum(one.query[..., 0].numel() for one in attended)

@@ -25,11 +25,12 @@ from typing import Any
 from regard.bench.case import Case, Claim, Measured, Result
 from regard.bench.timing import QUICK, Effort
 from regard.data import CORPORA
-from regard.runs import fit, resolved
+from regard.runs import fit, resolve
 
 GROUPS = ["serving"]
 MODEL = {"name": "transformer", "width": 128, "inner": 256, "heads": 4, "layers": 2, "dropout": 0.0}
 SETTINGS: dict[str, Any] = {
+    "task": "translation",
     "data": {"corpus": "phrases-de", "pairs": 2000, "held_out": 4, "vocabulary": 500, "longest": 64},
     "model": MODEL,
     "training": {"steps": 2, "tokens": 512, "validate": 2, "save": 2},
@@ -97,7 +98,7 @@ def measured(clients: int, seconds: float, effort: Effort) -> tuple[Load, Load]:
     """One client alone, then many; with less effort for a tenth of the time."""
     seconds = seconds / 10 if effort == QUICK else seconds
     with tempfile.TemporaryDirectory() as folder:
-        fit(resolved(SETTINGS), Path(folder) / "run")
+        fit(resolve(SETTINGS), Path(folder) / "run")
         with server(Path(folder) / "run") as (port, process):
             alone = asyncio.run(ask(port, process, 1, max(seconds / 6, 0.5)))
             many = asyncio.run(ask(port, process, clients, seconds))
@@ -171,7 +172,7 @@ async def client(port: int, load: Load, said: list[str], until: float) -> None:
 async def post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int, body: bytes) -> int:
     """Send a question, read all of the answer, return its status; 0 if there is none."""
     head = (
-        f"POST /api/look HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+        f"POST /api/inspect HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
     try:

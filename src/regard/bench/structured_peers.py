@@ -122,8 +122,8 @@ def condat_prox(rows: Any) -> Any:
 
 @cache
 def _kernel() -> Any:
-    from regard.kernels.compiled import compiled
-    from regard.kernels.total_variation import bends, heights
+    from regard.kernels.common.compiled import compiled
+    from regard.kernels.row_maps.total_variation import bends, heights
 
     def prox(rows: Any, answer: Any, strength: float) -> None:
         n = rows.shape[1]

@@ -4,16 +4,22 @@ Pairs are invented: ids at random, lengths lognormal (median 20, σ = ½, at mos
 as the source. What is compared is seconds per target token.
 """
 
+import weakref
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from regard.bench.case import Case, Claim, Measured
 from regard.bench.timing import Effort, medians
 from regard.bench.training_peers import WORDS, Learner, Trainer, has_joey, joey, ours, plain
+from regard.core.tokens import EOS
 from regard.data.batches import Batch, Batches
+from regard.data.encoded import Encoded
+from regard.data.fields import token_field
 
 GROUPS = ["same", "batches"]
 PAIRS, TOKENS, SOME = 20_000, 2048, 4  # pairs in all, positions in a batch, batches in a pass
@@ -59,24 +65,21 @@ def _compared(one: Trainer, other: Trainer, effort: Effort) -> Measured:
     return Measured(1e3 * seconds / one.tokens, 1e3 * others / other.tokens)
 
 
-class Invented:
-    """A corpus in memory, as `Batches` reads it."""
-
-    def __init__(self, pairs: int = PAIRS, seed: int = 0):
-        chance = np.random.default_rng(seed)
-        source = np.exp(chance.normal(np.log(20), 0.5, pairs)).clip(2, 100)
-        target = (source * np.exp(chance.normal(0, 0.15, pairs))).clip(2, 100)
-        self.lengths = np.stack([source, target], 1).astype(np.int64)
-        self.offsets = np.concatenate([np.zeros((1, 2), np.int64), self.lengths.cumsum(0)])
-        self.source, self.target = (chance.integers(4, WORDS, size) for size in self.lengths.sum(0))
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-
 @cache
 def _corpus() -> Batches:
-    return Batches(Invented(), TOKENS, seed=0)  # type: ignore[arg-type]
+    """Pairs of random tokens, encoded on disk for as long as the process lasts."""
+    chance = np.random.default_rng(0)
+    source = np.exp(chance.normal(np.log(20), 0.5, PAIRS)).clip(2, 100)
+    target = (source * np.exp(chance.normal(0, 0.15, PAIRS))).clip(2, 100)
+    sizes = zip(source.astype(int), target.astype(int), strict=True)
+    rows = (
+        {"source": chance.integers(4, WORDS, n), "target": [*chance.integers(4, WORDS, m), EOS]}
+        for n, m in sizes
+    )
+    folder = TemporaryDirectory(prefix="regard-bench-")
+    weakref.finalize(_corpus, folder.cleanup)
+    fields = {"source": token_field(WORDS), "target": token_field(WORDS)}
+    return Batches(Encoded.make(rows, fields, Path(folder.name) / "pairs"), TOKENS, seed=0)
 
 
 def similar() -> list[Batch]:
@@ -86,12 +89,12 @@ def similar() -> list[Batch]:
 
 def random() -> list[Batch]:
     """Batches of pairs as they come, as many as fit."""
-    lengths = _corpus().encoded.lengths + 1
+    lengths = _corpus().encoded.lengths
     found: list[Batch] = []
     some: list[int] = []
     for pair in np.random.default_rng(1).permutation(len(lengths)):
         if (len(some) + 1) * int(lengths[[*some, pair]].max()) > TOKENS:
-            found.append(_corpus()._batch(np.array(some)))
+            found.append(_corpus().batch(np.array(some)))
             some = []
         if len(found) == SOME:
             break
@@ -101,4 +104,5 @@ def random() -> list[Batch]:
 
 def padding(batches: list[Batch]) -> float:
     """The share of padding among target positions."""
-    return 1 - sum(b.tokens for b in batches) / sum(b.target_in.numel() for b in batches)
+    real = sum(int(batch.lengths["target"].sum()) for batch in batches)
+    return 1 - real / sum(batch["target"].numel() for batch in batches)

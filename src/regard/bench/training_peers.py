@@ -21,6 +21,7 @@ from regard.core.tokens import BOS, EOS, PAD, UNK
 from regard.data.batches import Batch
 from regard.models import TRANSLATORS
 from regard.positions import Sinusoidal
+from regard.tasks.translation import TRANSLATION, target_in
 
 WORDS, WIDTH, INNER, HEADS, LAYERS, DROPOUT, SMOOTHING = 8000, 256, 1024, 8, 3, 0.1, 0.1
 Loss = Callable[[Batch], Tensor]  # the sum over tokens
@@ -29,11 +30,9 @@ Learner = tuple[nn.Module, Loss]
 
 def ours() -> Learner:
     """Our Transformer with the loss of `regard train translation`."""
-    from regard.tasks.translation import Translation
-
     model = TRANSLATORS["transformer"].make(source_vocabulary=WORDS, target_vocabulary=WORDS, width=WIDTH)
-    task = Translation(None, [], SMOOTHING)  # type: ignore[arg-type]
-    return model, lambda batch: task.loss(model, batch)[0]
+    settings = TRANSLATION.resolve({"data": {"corpus": "copy"}, "training": {"smoothing": SMOOTHING}})
+    return model, lambda batch: TRANSLATION.loss(settings, model, batch)[0]
 
 
 class Plain(nn.Module):
@@ -57,10 +56,11 @@ class Plain(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """The sum of the losses."""
-        m, padding = batch.target_in.shape[1], batch.source == PAD
+        written, padding = target_in(batch["target"]), batch["source"] == PAD
+        m = written.shape[1]
         hidden = self.net(
-            self.embedded(self.source, batch.source),
-            self.embedded(self.target, batch.target_in),
+            self.embedded(self.source, batch["source"]),
+            self.embedded(self.target, written),
             tgt_mask=torch.ones(m, m, dtype=torch.bool).triu(1),
             tgt_is_causal=True,
             src_key_padding_mask=padding,
@@ -68,7 +68,7 @@ class Plain(nn.Module):
         )
         logits = F.linear(hidden, self.target.weight).flatten(0, 1)
         return F.cross_entropy(
-            logits, batch.target_out.flatten(), ignore_index=PAD, reduction="sum", label_smoothing=SMOOTHING
+            logits, batch["target"].flatten(), ignore_index=PAD, reduction="sum", label_smoothing=SMOOTHING
         )
 
 
@@ -108,12 +108,12 @@ def joey() -> Learner:
     def loss(batch: Batch) -> Tensor:
         found: Any = model(
             return_type="loss",
-            src=number[batch.source],
-            src_length=batch.source_lengths,
-            src_mask=(batch.source != PAD).unsqueeze(1),
-            trg_input=number[batch.target_in],
-            trg=number[batch.target_out],
-            trg_mask=(batch.target_out != PAD).unsqueeze(1),
+            src=number[batch["source"]],
+            src_length=batch.lengths["source"],
+            src_mask=(batch["source"] != PAD).unsqueeze(1),
+            trg_input=number[target_in(batch["target"])],
+            trg=number[batch["target"]],
+            trg_mask=(batch["target"] != PAD).unsqueeze(1),
         )
         return found[0]  # type: ignore[no-any-return]
 
@@ -126,12 +126,12 @@ class Trainer:
     def __init__(self, made: Learner, batches: list[Batch]):
         (model, self.loss), self.batches = made, batches
         self.model = model.train()
-        self.tokens = sum(batch.tokens for batch in batches)
+        self.tokens = sum(int(batch.lengths["target"].sum()) for batch in batches)
         self.optimiser = torch.optim.Adam(model.parameters(), lr=1e-4, foreach=True)
 
     def __call__(self) -> None:
         for batch in self.batches:
             self.optimiser.zero_grad(set_to_none=True)
-            (self.loss(batch) / batch.tokens).backward()
+            (self.loss(batch) / int(batch.lengths["target"].sum())).backward()
             nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             self.optimiser.step()

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 from torch import Tensor
 from typer import Option
 
-from regard.cli.app import app, fail, console
+from regard.cli.app import app, console, fail
 from regard.cli.draw import column
-from regard.cli.train import Watching, attempt
+from regard.cli.train import Watching, exit_on_training_error
 from regard.core.attention_paths import attention_paths
 
 if TYPE_CHECKING:
     from regard.alignment import Links
     from regard.data.corpora import Pair
-    from regard.runs import Translation, Translator
+    from regard.tasks.translator import Translation, Translator
 
 SETTINGS: dict[str, Any] = {
     "seed": 1,
@@ -57,12 +57,12 @@ def demo(out: Out = Path("runs/demo")) -> None:
     Example: `regard demo --out runs/demo`
     """
     from regard.data import CORPORA
-    from regard.runs import fit, load, resolved
+    from regard.runs import fit, load, resolve
     from regard.runs.folder import finished
 
     screen, started = console(), monotonic()
-    with attempt("regard demo", out):
-        settings = resolved(SETTINGS)
+    with exit_on_training_error("regard demo", out):
+        settings = resolve(SETTINGS)
         if out.is_dir() and finished(out):
             screen.print(f"{out} is trained already; remove it to see it train again.\n", soft_wrap=True)
             system = load(out)
@@ -122,8 +122,9 @@ def show(
 
 def align_words(screen: Any, system: "Translator", pairs: "list[Pair]") -> None:
     """Print alignment error rates: of an aligner, English–French, and of the translator's attention."""
-    from regard.alignment import align, train
+    from regard.alignment import train
     from regard.data import CORPORA
+    from regard.tasks.forced_alignment import align_by_aligner
 
     screen.print(
         "\n[bold]Which word stands for which[/]: alignment error rate (0 is perfect), words that stand for "
@@ -134,17 +135,19 @@ def align_words(screen: Any, system: "Translator", pairs: "list[Pair]") -> None:
     aligner = train((pair.source, pair.target) for pair in french)
     seconds = monotonic() - started
     tested = french[:ALIGNED]
-    error = error_rate(align(aligner, [(pair.source, pair.target) for pair in tested]).links, tested)
+    error = error_rate(
+        align_by_aligner(aligner, [(pair.source, pair.target) for pair in tested]).links, tested
+    )
     screen.print(
         f"  {error:.3f}  English–French, {len(tested)} pairs: an aligner trained on {len(french):,} in "
         f"{seconds:.0f} s (regard train aligner)",
         soft_wrap=True,
     )
-    looked = align(system, [(pair.source, pair.target) for pair in pairs])
-    error = error_rate(looked.links, pairs)
+    found = system.align([(pair.source, pair.target) for pair in pairs])
+    error = error_rate(found.links, pairs)
     screen.print(
         f"  {error:.3f}  English–German, {len(pairs)} pairs: this translator's attention, "
-        f"{looked.remarks[0]} (regard align)",
+        f"{found.remarks[0]} (regard align)",
         soft_wrap=True,
     )
 
@@ -158,13 +161,14 @@ def error_rate(links: "list[Links]", pairs: "list[Pair]") -> float:
 
 def word_weights(translation: "Translation", path: str) -> Tensor:
     """Weights (target words, source words) of one attention, its heads averaged."""
-    from regard.runs.words import by_word, word_of
+    from regard.data.segments import by_word, segments, segments_of_ids
 
     weights = translation.attended[path].weights[0]
     system = translation.system
-    source = word_of(system.source_tokenizer, translation.source_tokens)
-    target = word_of(system.target_tokenizer, translation.target_tokens)
-    return by_word(weights if weights.dim() == 2 else weights.mean(0), source, target)
+    source = segments(system.source_tokenizer, translation.source)
+    target = segments_of_ids(system.target_tokenizer, translation.target_tokens)
+    heads = weights if weights.dim() == 2 else weights.mean(0)
+    return by_word(heads, source.word_of, target.word_of)
 
 
 def best_layer(system: "Translator", pairs: "list[Pair]", found: "list[Translation]") -> tuple[str, float]:

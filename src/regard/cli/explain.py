@@ -107,7 +107,7 @@ def _options(method: Any, by: str, hold_attention: bool) -> dict[str, Any]:
 
 def _tables(found: "list[Explanation]", width: int) -> Iterator[Table]:
     """Words down, methods across, as many as there is room for; the others in tables of their own."""
-    from regard.views.text import shown
+    from regard.views.shown_text import shown
 
     words = [Line(shown(word)) for word in found[0].words]
     room = width - max(word.cell_len for word in words) - 2

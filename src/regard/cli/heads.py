@@ -2,21 +2,19 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.progress import Progress
 from typer import Argument, Option
 
-from regard.cli.app import app, stderr, fail, console
+from regard.cli.app import app, console, fail
+from regard.cli.common import Device, progress_bar, resolve_device
 from regard.cli.heads_table import pruned_table, table
-from regard.cli.common import Device, resolve_device
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
 
 if TYPE_CHECKING:
-    from regard.analyses import Head, Pruned, Sentence
+    from regard.analyses import HeadRoles, Pruned, Sentence
 
 Run = Annotated[Path, Argument(metavar="DIR", help="The folder of a trained run.")]
 Source = Annotated[Path | None, Option(help="Sentences that the run reads, one per line (.gz too).")]
@@ -90,9 +88,12 @@ def draw(view: Any, out: Path, as_json: bool) -> None:
         console().print(str(out), soft_wrap=True, markup=False)
 
 
-def _roles(run: Path, source: Path | None, conllu: Path | None, as_json: bool, device: str) -> "list[Head]":
-    from regard.analyses import head_roles, passages, read_conllu, tokenizer_of
+def _roles(
+    run: Path, source: Path | None, conllu: Path | None, as_json: bool, device: str
+) -> "list[HeadRoles]":
+    from regard.analyses import head_roles, read_conllu, tokenize
     from regard.data.text import lines
+    from regard.runs.load import open_system
 
     texts: list[str | Sentence]
     if conllu is not None:
@@ -100,9 +101,9 @@ def _roles(run: Path, source: Path | None, conllu: Path | None, as_json: bool, d
     else:
         assert source is not None
         texts = [*lines(source)]
-    system = load_any(run, device)
-    cut = passages(tokenizer_of(system), texts)
-    with progress("reading", len(cut)) as listen:
+    system = open_system(run, device)
+    cut = tokenize(system.tokenizer, texts)
+    with progress_bar("reading", len(cut)) as listen:
         found = head_roles(system, cut, trained_counts(run), listen)
     if as_json:
         for head in found:
@@ -119,37 +120,23 @@ def _roles(run: Path, source: Path | None, conllu: Path | None, as_json: bool, d
     return found
 
 
-def load_any(run: Path, device: str) -> Any:
-    """The translator or classifier in a folder."""
-    from regard.runs import load
-    from regard.runs.fit_classifier import is_classifier, load_classifier
-
-    return load_classifier(run, device) if run.is_dir() and is_classifier(run) else load(run, device)
-
-
 def trained_counts(run: Path) -> Mapping[int, int] | None:
     """How often each token occurs in the texts that a run was trained on, if it still has them."""
     import numpy as np
 
     from regard.data import Encoded
     from regard.data.text import DataError
+    from regard.runs.folder import CACHE
 
     try:
-        counts = np.bincount(Encoded.open(run / "cache" / "train").source)
+        encoded = Encoded.open(run / CACHE / "train")
+        counts = np.bincount(encoded.values[encoded.ragged[0]])  # of the text that is read
     except DataError:
         return None
     return Counter({token: int(count) for token, count in enumerate(counts) if count})
 
 
-@contextmanager
-def progress(what: str, total: float) -> Iterator[Any]:
-    """A bar that is told how far it is."""
-    with Progress(console=stderr(), transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done: bar.update(task, completed=done)
-
-
-def as_dict(head: "Head") -> dict[str, Any]:
+def as_dict(head: "HeadRoles") -> dict[str, Any]:
     """A head as JSON has it; layers and heads count from 1."""
     scores = {role: [vars(score) for score in scores] for role, scores in head.scores.items()}
     return {"layer": head.layer + 1, "head": head.head + 1, "roles": head.roles, "scores": scores}
@@ -157,18 +144,17 @@ def as_dict(head: "Head") -> dict[str, Any]:
 
 def _prune(run: Path, prices: list[float], steps: int, as_json: bool, device: str) -> "list[Pruned]":
     from regard.analyses import prune
+    from regard.analyses.reading import self_attentions
     from regard.runs.fit import prepare
-    from regard.runs.fit_classifier import is_classifier
-    from regard.runs.folder import read_settings
+    from regard.runs.load import open_system
 
-    if run.is_dir() and is_classifier(run):
-        raise RunError(f"{run} holds a classifier: --prune is for translators.")
-    system = load_any(run, device)
-    task = prepare(read_settings(run), run, device)[1]
+    system = open_system(run, device)
+    paths = self_attentions(system)
+    problem = prepare(system.task, system.settings, run, device)[1]
     found = []
     for price in prices:
-        with progress(f"pruning at {price:g}", steps) as listen:
-            found.append(prune(system.model, task, price, steps=steps, listen=listen))
+        with progress_bar(f"pruning at {price:g}", steps) as listen:
+            found.append(prune(system.model, problem, price, paths=paths, steps=steps, listen=listen))
         if as_json:
             one = found[-1]
             print(json.dumps({"price": price, "kept": one.kept, "heads": one.heads, "gates": one.gates,

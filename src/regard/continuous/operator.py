@@ -14,7 +14,7 @@ from torch.autograd import Function, forward_ad
 from torch.utils.flop_counter import register_flop_formula
 
 from regard.continuous.fit import in_plane, on_line
-from regard.kernels.operators import is_plain, refuse_nested_forward_mode
+from regard.kernels.common.operator import is_plain, refuse_nested_forward_mode
 
 
 def _run(x: Tensor, visible: Tensor, back: bool, number: int, ridge: float, shape: list[int]) -> Tensor:

@@ -49,6 +49,16 @@ def attached(recorder: Recorder) -> Iterator[None]:
         _recorders.reset(token)
 
 
+@contextmanager
+def suspended() -> Iterator[None]:
+    """Record and change nothing for as long as the block lasts, in this context alone."""
+    token = _recorders.set(())
+    try:
+        yield
+    finally:
+        _recorders.reset(token)
+
+
 def change_for(owner: nn.Module | None) -> Change | None:
     """What is done to the weights of this attention now, outermost intervention first; None if nothing."""
     return None if owner is None or not active else _change_for(owner)

@@ -1,9 +1,9 @@
-"""Words that the vocabulary does not have, numbered so that they can be copied.
+"""Ids for unknown words, so that a model can copy them.
 
-    Anna met Bertrand , Bertrand ran     →   V  met  V+1  ,  V+1  ran          (V words in the vocabulary)
+    Anna met Bertrand , Bertrand ran     →   V  met  V+1  ,  V+1  ran          (a vocabulary of size V)
 
-The k-th different unknown word of a source has the number V + k, in the source and in its target; unknown
-words of a target that the source does not have are UNK. By byte-pair encoding nothing is unknown.
+The k-th distinct unknown word of a source, from 0, has the id V + k, in the source and in its target. Unknown
+words of a target that do not occur in the source are UNK. With byte-pair encoding nothing is unknown.
 """
 
 from collections.abc import Sequence
@@ -13,26 +13,28 @@ from regard.core.tokens import UNK
 from regard.data.tokenizer import Tokenizer
 
 
-class Numbered(NamedTuple):
-    """The ids of a text, and the unknown words in order of their numbers."""
+class SourceIds(NamedTuple):
+    """The ids of a text, and its unknown words in the order of their ids."""
 
     ids: list[int]
     unknown: list[str]
 
 
-def numbered(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Numbered]:
-    """Encode sources, unknown words numbered."""
+def numbered(tokenizer: Tokenizer, texts: Sequence[str]) -> list[SourceIds]:
+    """Encode sources; unknown words get ids beyond the vocabulary."""
     found = []
     for ids, words in _with_unknown(tokenizer, texts):
         known = {word: len(tokenizer) + k for k, word in enumerate(dict.fromkeys(words.values()))}
-        found.append(Numbered([known[words[i]] if i in words else t for i, t in enumerate(ids)], list(known)))
+        found.append(
+            SourceIds([known[words[i]] if i in words else t for i, t in enumerate(ids)], list(known))
+        )
     return found
 
 
 def numbered_like(
     tokenizer: Tokenizer, texts: Sequence[str], unknown: Sequence[Sequence[str]]
 ) -> list[list[int]]:
-    """Encode targets with the numbers that unknown words have in their sources."""
+    """Encode targets; unknown words have the ids that they have in their sources."""
     found = []
     for (ids, words), theirs in zip(_with_unknown(tokenizer, texts), unknown, strict=True):
         known = {word: len(tokenizer) + k for k, word in enumerate(theirs)}

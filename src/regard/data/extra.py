@@ -1,11 +1,11 @@
-"""The libraries of the extra `text`, imported when first used."""
+"""Libraries of the optional dependencies `regard[text]`, imported when first used."""
 
 from importlib import import_module
 from typing import Any
 
 
 def needed(module: str) -> Any:
-    """Import a module of the extra `text`, or say in one line how to install it."""
+    """Import a module of `regard[text]`; the error, if it is missing, says how to install it."""
     try:
         return import_module(module)
     except ImportError:

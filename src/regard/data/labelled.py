@@ -6,7 +6,7 @@ JSONL   {"text": …, "label": …} and, where there is one, "second", a second 
         that a person gave as the reason: spans of characters [from, to), [[0, 4], [10, 17]], or 1 and 0 for
         each word, [1, 0, 1]. Here a word is what white space separates, in Chinese and Japanese too.
 
-What cannot be read is a DataError that names the file and the line.
+A file that cannot be read raises a DataError that names the file and the line.
 """
 
 import json
@@ -19,21 +19,21 @@ from regard.data.segments import Span, split_at_spaces, split_words
 from regard.data.text import DataError, lines
 
 Spans = tuple[Span, ...]
-TEXT = ("text", "sentence")  # what the column of the text may be called
+TEXT = ("text", "sentence")  # names of the column with the text
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """A text and its class."""
+    """A text and its label."""
 
     text: str
     label: str
     second: str | None = None
-    highlights: Spans | None = None  # of characters; None where nobody has said
+    highlights: Spans | None = None  # of characters; None if not annotated
 
     @property
     def highlighted(self) -> list[bool] | None:
-        """For each word (`split_words`) whether any of it is highlighted; None where nobody has said."""
+        """For each word (`split_words`) whether any of it is highlighted; None if not annotated."""
         return None if self.highlights is None else self.overlaps(split_words(self.text))
 
     def overlaps(self, spans: Iterable[Span]) -> list[bool]:
@@ -115,7 +115,7 @@ def _checked(entry: dict[str, Any], where: str) -> Labelled:
 
 
 def _spans(given: Any, text: str, where: str) -> Spans | None:
-    """Highlights as spans of characters, however they were given."""
+    """Highlights as spans of characters, given as spans or as 0 and 1."""
     if given is None:
         return None
     if not isinstance(given, list):

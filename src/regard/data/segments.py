@@ -56,14 +56,14 @@ class Segments:
 
         If the last word leaves, so does the white space before it.
         """
-        return self._remaining(words)[0]
+        return self.remaining(words)[0]
 
     def tokens_of(self, words: Collection[int]) -> list[int]:
         """The positions of the tokens of these words (numbers)."""
         chosen = set(words)
         return [i for i, word in enumerate(self.word_of) if word in chosen]
 
-    def _remaining(self, words: Collection[int]) -> tuple[str, list[Span]]:
+    def remaining(self, words: Collection[int]) -> tuple[str, list[Span]]:
         """The text without these words, and the spans of the others in it."""
         if not self.spans:
             return self.text, []
@@ -99,7 +99,7 @@ def segments_without(tokenizer: Tokenizer, whole: Segments, words: Collection[in
 
     A word that then shares its tokens with the word after it may have no token of its own.
     """
-    text, spans = whole._remaining(words)
+    text, spans = whole.remaining(words)
     return segments(tokenizer, text, spans)
 
 

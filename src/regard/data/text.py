@@ -1,7 +1,7 @@
 """Parallel text: two files of lines, TSV or JSONL, plain or gzip, read as a stream.
 
-UTF-8 strictly, one sentence per line; only "\\n" and "\\r\\n" end a line (Unicode has more line breaks, and a
-corpus may contain them). What cannot be read is a DataError that names the file and the line.
+Strict UTF-8, one sentence per line; only "\\n" and "\\r\\n" end a line (Unicode has other line breaks, and a
+corpus may contain them). A file that cannot be read raises a DataError that names the file and the line.
 """
 
 import gzip
@@ -15,7 +15,7 @@ LONGEST = 65_536  # bytes of a line
 
 
 class DataError(ValueError):
-    """Data that cannot be used: the message names the file, the line and what is wrong with it."""
+    """Data that cannot be used; the message names the file, the line and the problem."""
 
 
 def pairs(source: str | Path, target: str | Path | None = None) -> Iterator[tuple[str, str]]:
@@ -36,7 +36,7 @@ def pairs(source: str | Path, target: str | Path | None = None) -> Iterator[tupl
 
 
 def lines(path: str | Path) -> Iterator[str]:
-    """Read the lines of a plain or .gz file, without their ends; a file of none is an error."""
+    """Read the lines of a plain or .gz file, without line ends; an empty file is an error."""
     path, number = Path(path), 0
     try:
         with _opened(path) as file:
@@ -62,7 +62,7 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _text(raw: bytes, where: str, first: bool) -> str:
-    """One line as text, without its end and without the mark that some editors put before the first."""
+    """One line as text, without its end; the first also without a byte order mark."""
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     if first:
         raw = raw.removeprefix(b"\xef\xbb\xbf")

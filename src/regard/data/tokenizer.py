@@ -1,14 +1,13 @@
 """Tokenizers: text to ids and back, by byte-pair encoding, words or characters.
 
-bpe        frequent sequences of bytes (Sennrich et al. 2016, arXiv:1508.07909, over bytes, not characters).
-           A word begins with its space, and so does the first one: "two" is one piece wherever it stands.
-           Any text comes back exactly.
-word       what stands between white space. Words that are not in the vocabulary become UNK.
-character  single characters. Text of known characters comes back exactly.
+bpe        byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909) over bytes, not characters. A word
+           includes the space before it, the first word too: "two" is the same token anywhere in a text.
+           decode(encode(text)) is the text, for any text.
+word       split at white space. Words that are not in the vocabulary become UNK.
+character  single characters. decode(encode(text)) is the text if all its characters are known.
 
-UNK is decoded as "�". Ids beyond the vocabulary are words it does not have, which a model copies; whoever
-decodes them must know them (`data/copying.py`). Names of special tokens that occur in a text are text like
-any other.
+UNK is decoded as "�". Ids beyond the vocabulary are unknown words that a model copies; to decode them, pass
+these words (`data/copying.py`). The name of a special token in a text is ordinary text.
 """
 
 import json
@@ -27,13 +26,13 @@ from regard.data.text import DataError
 
 Kind = Literal["bpe", "word", "character"]
 KINDS = ("bpe", "word", "character")
-SPECIAL = [" pad", " bos", " eos", " unk"]  # no word, no character and no piece of bytes is called that
+SPECIAL = [" pad", " bos", " eos", " unk"]  # no word, character or byte-level token has such a name
 SHOWN = ["<pad>", "<s>", "</s>", "<unk>"]
 UNKNOWN = "�"
 
 
 class Tokenizer:
-    """A vocabulary and how text is cut into its pieces; ids 0 to 3 are PAD, BOS, EOS and UNK."""
+    """A vocabulary, and how text is split into its tokens; ids 0 to 3 are PAD, BOS, EOS and UNK."""
 
     def __init__(self, inner: Any, kind: Kind):
         self.inner = inner
@@ -42,7 +41,7 @@ class Tokenizer:
 
     @classmethod
     def train(cls, lines: Iterable[str], kind: Kind = "bpe", size: int = 8000) -> "Tokenizer":
-        """Learn a vocabulary of `size` pieces, the special tokens included, or, with a warning, of fewer."""
+        """Learn a vocabulary of `size` tokens, special ones included, or, with a warning, of fewer."""
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}.")
         least = len(SPECIAL) + (BYTES if kind == "bpe" else 1)
@@ -58,7 +57,7 @@ class Tokenizer:
         tokenizer = cls(inner, kind)
         if len(tokenizer) < size:
             warnings.warn(
-                f"the vocabulary has {len(tokenizer):,} pieces, not {size:,}: the text has no more.",
+                f"the vocabulary has {len(tokenizer):,} tokens, not {size:,}: the text has no more.",
                 stacklevel=2,
             )
         return tokenizer
@@ -71,7 +70,7 @@ class Tokenizer:
         return self.encode_many([text])[0]
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text; faster than one by one."""
+        """The ids of each text, without BOS and EOS; faster than one by one."""
         if self.kind == "bpe":
             texts = [" " + text if text else "" for text in texts]
         return [found.ids for found in self.inner.encode_batch_fast(list(texts), add_special_tokens=False)]
@@ -108,12 +107,12 @@ class Tokenizer:
         return _join(parts, "" if self.kind == "character" else " ")
 
     def pieces(self, text: str | Iterable[int], unknown: Sequence[str] = ()) -> list[str]:
-        """How a text is cut, or what each id stands for, for people to read: a space is shown as ▁."""
+        """The tokens of a text, or of ids, as people read them: a space is shown as ▁."""
         ids = self.encode(text) if isinstance(text, str) else map(int, text)
         return [SHOWN[i] if i < len(SHOWN) else _shown(self._piece(i, unknown), self.kind) for i in ids]
 
     def save(self, path: str | Path) -> None:
-        """Write the tokenizer to a JSON file, whole or not at all."""
+        """Write the tokenizer to a JSON file, atomically."""
         what = {"kind": self.kind, "tokenizer": json.loads(self.inner.to_str())}
         write_text(path, json.dumps(what, ensure_ascii=False, indent=1))
 
@@ -128,7 +127,7 @@ class Tokenizer:
                 raise ValueError
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
-        except Exception:  # the library raises nothing more special
+        except Exception:  # the library raises plain Exceptions
             raise DataError(f"{path}: not a tokenizer that regard has saved.") from None
         return cls(inner, kind)
 
@@ -140,12 +139,12 @@ class Tokenizer:
 
     @cached_property
     def _bytes(self) -> dict[int, bytes]:
-        """The bytes of each piece by id, special tokens left out."""
+        """The bytes of each token by id, without the special tokens."""
         return {i: raw_bytes(self.inner.id_to_token(i)) for i in range(len(SPECIAL), len(self))}
 
 
 def _empty(kind: Kind, size: int) -> tuple[Any, Any]:
-    """A tokenizer that has learned nothing yet, and its trainer."""
+    """An untrained tokenizer, and its trainer."""
     tokenizers = needed("tokenizers")
     models, cut, trainers = tokenizers.models, tokenizers.pre_tokenizers, tokenizers.trainers
     settings = dict(vocab_size=size, special_tokens=SPECIAL, show_progress=False)
@@ -174,7 +173,7 @@ def _shown_ids(ids: Iterable[int]) -> Iterator[int | None]:
 
 
 def _join(parts: Iterable[str | None], separator: str) -> tuple[str, list[Span]]:
-    """Parts joined to a text, and where each stands; None stands nowhere."""
+    """Join parts to a text; also the span of each, empty for None."""
     shown: list[str] = []
     spans: list[Span] = []
     at = 0  # the end of the last part
@@ -195,5 +194,5 @@ def _shown(piece: str, kind: Kind) -> str:
     raw = raw_bytes(piece)
     try:
         return raw.decode("utf-8").replace(" ", "▁")
-    except UnicodeDecodeError:  # a part of a character
+    except UnicodeDecodeError:  # part of a character
         return "".join(f"<{byte:02x}>" for byte in raw)

@@ -1,7 +1,7 @@
-"""Pretrained vectors of words: the text format of word2vec and GloVe.
+"""Pretrained word vectors in the text format of word2vec and GloVe.
 
 A line for each word: the word, then its numbers, with a space before each. A first line of two numbers
-(word2vec's: how many, how wide) is passed over. The file is streamed; only the vectors of known words are
+(word2vec's count and width) is skipped. The file is streamed; only vectors of words in the vocabulary are
 kept.
 """
 
@@ -16,11 +16,11 @@ from regard.core.tokens import UNK
 from regard.data.text import DataError, lines
 from regard.data.tokenizer import Tokenizer
 
-BLOCK = 4096  # lines that are looked up at once
+BLOCK = 4096  # lines that are encoded at once
 
 
 def vectors(path: str | Path, tokenizer: Tokenizer, width: int) -> tuple[Tensor, Tensor]:
-    """The tokens (k,) that are whole words of the file, and their vectors (k, width)."""
+    """The tokens (k,) that are words of the file, and their vectors (k, width)."""
     found: dict[int, Tensor] = {}
     stream = _read(Path(path), width)
     while block := list(islice(stream, BLOCK)):

@@ -1,8 +1,8 @@
 """Attention: the weights themselves, the explanation that the debate is about.
 
-    score of token j = the mean over heads (and, unless one is asked for, over the places that look) of α_ij
+    score of token j = the mean over heads (and over queries i, unless one is selected) of α_ij
 
-Of a classifier these are the weights of the attention that reads the words; `layer` asks for another.
+Of a classifier these are the weights of the attention that reads the words; `layer` selects another.
 """
 
 from typing import Any
@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.explanations.layer_stack import attentive, stack
-from regard.tasks.subject import Second, subject
+from regard.explanations.layer_stack import stack
 from regard.explanations.methods import register
-from regard.recording import record
 from regard.models.classifiers import ClassifierModel
+from regard.recording import record
+from regard.tasks.subject import Second, eval_mode, subject
 
 
 @register(needs="weights")
@@ -29,10 +29,9 @@ def attention(
 ) -> Tensor:
     """Weights over tokens (b, n), of a model with inputs or of bare weights."""
     if layer is None and position is None and isinstance(model, ClassifierModel):
-        asked, found = subject(model, inputs, lengths, second), attentive(model, "attention")
-        with asked.quiet(), torch.no_grad(), record(model, found) as seen:
+        asked = subject(model, inputs, lengths, second)
+        with eval_mode(model), torch.no_grad(), record(model, model.attention_paths["reader"]) as seen:
             asked.outputs()
-            weights: Tensor = model.over_words(seen)
-            return weights.mean(-2)
+            return model.over_words(seen).mean(-2)
     layers = stack(model, inputs, lengths, "attention", second).at(layer)
     return layers.over_tokens(layers.layers[0].weights.mean(1), position)

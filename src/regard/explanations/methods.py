@@ -1,4 +1,4 @@
-"""METHODS: every explanation by name, and what is true of it."""
+"""METHODS: every explanation by name, and its facts; `explain` calls one by its name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ class Method:
     name: str
     function: Callable[..., Tensor]
     says: str  # one sentence
-    needs: Literal["weights", "values", "gradients", "outputs"]  # what a model must show
-    signed: bool = False  # a score below 0 speaks against what is explained
+    needs: Literal["weights", "values", "gradients", "outputs"]  # of the model
+    signed: bool = False  # a score below 0 is evidence against what is explained
 
     def __call__(self, model: Any, inputs: Any = None, lengths: Any = None, **options: Any) -> Tensor:
         return self.function(model, inputs, lengths, **options)
@@ -36,3 +36,14 @@ def register(**facts: Any) -> Callable[[F], F]:
         return function
 
     return enter
+
+
+def explain(
+    model: Any, inputs: Any = None, lengths: Any = None, *, method: str = "attention", **options: Any
+) -> Tensor:
+    """A score for each token (b, n), by a method of METHODS; 0 for padding.
+
+    model is a classifier, a function of inputs (and lengths) that returns (b, classes), or bare weights: a
+    tensor (b, h, m, n) for each layer. inputs are tokens (b, n), or vectors (b, n, d).
+    """
+    return METHODS[method](model, inputs, lengths, **options)

@@ -1,9 +1,9 @@
-"""Token identifiability: whether a state in the middle of a model still tells which word it began as.
+"""Token identifiability: whether a hidden state still tells which word it is of.
 
     state i is identified if, of all words x_j of its text, x_i is the nearest to g(h_i), by the cosine
 
-with g the identity, or the linear map that brings states of other texts nearest to their words (least
-squares). Where words cannot be told from the states, weights over the states are not weights over the words.
+with g the identity, or the linear map from hidden states to words, fitted on other texts (least squares).
+Where words cannot be told from the states, weights over the states are not weights over the words.
 
 Brunner et al. (2020), "On Identifiability in Transformers", arXiv:1908.04211, §4.
 """

@@ -1,1 +1,1 @@
-"""The tight loops. Importing this package imports nothing; the first kernel that runs brings in Numba."""
+"""Compiled loops by family, each beside its operator. Numba is imported when the first kernel runs."""

@@ -9,20 +9,13 @@ weights are constant between ties, so the gradient is 0: to learn through it, an
 import torch
 from torch import Tensor
 
-from regard.core.shapes import check, check_float
 from regard.maps.table import register
 
 
 @register(sparse=True, differentiable=False)
 def argmax(scores: Tensor) -> Tensor:
     """Map scores (..., n) to weights (..., n): 1 for the first key of highest score, 0 for the others."""
-    check_float("scores", scores)
-    check("scores", scores, "... n")
-    if scores.shape[-1] == 0:
-        return scores.clone()
-    top = scores.amax(-1, keepdim=True)  # (..., 1), NaN if a score is
+    first = scores.argmax(-1, keepdim=True)  # (..., 1)
     keys = torch.arange(scores.shape[-1], device=scores.device)  # (n,)
-    first = keys == scores.argmax(-1, keepdim=True)  # (..., n)
-    weight = torch.where(top.isfinite(), 1, torch.where(top == -torch.inf, 0, torch.nan)).to(scores.dtype)
     flat = torch.sign(scores) * 0  # zeros that autograd knows to come from the scores
-    return flat + torch.where(first | weight.isnan(), weight, 0)
+    return flat + (keys == first).to(scores.dtype)

@@ -79,7 +79,7 @@ def _free_and_limited(theta: Tensor, limits: Tensor) -> tuple[Tensor, Tensor]:
     return nowhere.scatter(-1, order, free), nowhere.scatter(-1, order, limited)
 
 
-@register()
+@register(guard=False)
 def bounded_softmax(scores: Tensor, upper: float | Tensor = 1.0) -> Tensor:
     """Map scores (..., n) to weights (..., n) of at most `upper`, which broadcasts to them."""
     check_float("scores", scores)
@@ -93,7 +93,7 @@ def bounded_softmax(scores: Tensor, upper: float | Tensor = 1.0) -> Tensor:
     return (torch.where(at_limit, limits, shared) + flaw).to(scores.dtype)
 
 
-@register(sparse=True)
+@register(sparse=True, guard=False)
 def bounded_sparsemax(scores: Tensor, upper: float | Tensor = 1.0) -> Tensor:
     """Map scores (..., n) to weights (..., n) of at most `upper`, which broadcasts to them."""
     check_float("scores", scores)

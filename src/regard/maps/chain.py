@@ -19,13 +19,13 @@ from torch import Tensor, nn
 
 from regard.core.errors import ShapeError
 from regard.core.shapes import check, check_float, widened
-from regard.kernels.chain_moments import moments
-from regard.kernels.chain_weights import weights
-from regard.kernels.transitions import check_states, matched
+from regard.kernels.chains.chain_moments import moments
+from regard.kernels.chains.chain_weights import weights
+from regard.kernels.chains.transitions import check_states, matched
 from regard.maps.table import MAPS, register
 
 
-@register(simplex=False, ordered=False, neighbours=True)
+@register(simplex=False, ordered=False, neighbours=True, guard=False)
 def chain(
     scores: Tensor, transitions: float | Tensor = 1.0, *, states: int | None = None, state: int = -1
 ) -> Tensor:

@@ -25,7 +25,7 @@ def _density(mean: Tensor, variance: Tensor, shape: Shape) -> Gaussian | Gaussia
     return Gaussian(mean, variance) if shape is None else Gaussian2D(mean, variance)
 
 
-@register(simplex=False, ordered=False, neighbours=True)
+@register(simplex=False, ordered=False, neighbours=True, guard=False)
 def continuous_softmax(
     scores: Tensor, *, basis: int | None = None, ridge: float = 0.1, shape: Shape = None
 ) -> Tensor:

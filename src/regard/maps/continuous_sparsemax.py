@@ -26,7 +26,7 @@ def _density(mean: Tensor, variance: Tensor, shape: Shape) -> TruncatedParabola 
     return TruncatedParabola(mean, variance) if shape is None else TruncatedParaboloid(mean, variance)
 
 
-@register(simplex=False, ordered=False, neighbours=True)
+@register(simplex=False, ordered=False, neighbours=True, guard=False)
 def continuous_sparsemax(
     scores: Tensor, *, basis: int | None = None, ridge: float = 0.1, shape: Shape = None
 ) -> Tensor:

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from regard.core.errors import DeviceError, ShapeError
 from regard.core.shapes import check, check_float, widened
-from regard.kernels.entmax_operator import entmax_operator
-from regard.kernels.operators import is_plain
+from regard.kernels.common.operator import is_plain
+from regard.kernels.row_maps.entmax_operator import entmax_operator
 from regard.maps.table import MAPS, register
 
 
@@ -59,7 +59,7 @@ def check_alpha(alpha: float | Tensor, name: str, rows: Tensor) -> None:
         )
 
 
-@register(sparse=True)
+@register(sparse=True, guard=False)
 def entmax(scores: Tensor, alpha: float | Tensor = 1.5) -> Tensor:
     """Map scores (..., n) to weights (..., n). A score of −inf gets weight 0.
 

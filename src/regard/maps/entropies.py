@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.core.shapes import check, check_float, widened
-from regard.kernels.entmax_operator import phi
+from regard.kernels.row_maps.entmax_operator import phi
 from regard.maps.entmax import check_alpha
 
 

@@ -19,7 +19,7 @@ from regard.maps.estimators.straight_through import StraightThrough
 from regard.maps.table import MAPS, register
 
 
-@register(sparse=True, ordered=False, stochastic=True)
+@register(sparse=True, ordered=False, stochastic=True, guard=False)
 def hard(scores: Tensor, estimator: Estimator | None = None, generator: Generator | None = None) -> Tensor:
     """Map scores (..., n) to weights (..., n): 1 for a key drawn from their softmax, 0 for the others.
 

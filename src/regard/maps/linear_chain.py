@@ -18,10 +18,10 @@ from torch import Tensor
 
 from regard.core.errors import DtypeError, ShapeError
 from regard.core.shapes import check, check_float, widened
-from regard.kernels.chain_moments import LEAST, Moments, as_rows, check_paths, moments
-from regard.kernels.chain_weights import two_states
-from regard.kernels.pool import over_rows
-from regard.kernels.transitions import check_states, matched
+from regard.kernels.chains.chain_moments import LEAST, Moments, as_rows, check_paths, moments
+from regard.kernels.chains.chain_weights import two_states
+from regard.kernels.chains.transitions import check_states, matched
+from regard.kernels.common.pool import over_rows
 
 
 class LinearChain:
@@ -85,7 +85,7 @@ class LinearChain:
         paths = torch.empty(self.scores.shape[:-1], dtype=torch.int64)
         rows, T, which = as_rows(self.scores, self.transitions)
         totals = torch.empty(len(rows), dtype=torch.float64).numpy()
-        kernel = import_module("regard.kernels.viterbi").best
+        kernel = import_module("regard.kernels.chains.viterbi").best
         self._over_rows(kernel, rows, T, which, paths.numpy().reshape(rows.shape[:2]), totals)
         check_paths(totals)
         return paths.to(self.scores.device)
@@ -99,7 +99,7 @@ class LinearChain:
         drawn = torch.empty(uniforms.shape, dtype=torch.int64)
         rows, T, which = as_rows(self.scores, self.transitions)
         shape = (count, *rows.shape[:2])
-        kernel = import_module("regard.kernels.chain_samples").draw
+        kernel = import_module("regard.kernels.chains.chain_samples").draw
         self._over_rows(kernel, rows, T, which, uniforms.numpy().reshape(shape), drawn.numpy().reshape(shape))
         return drawn.to(self.scores.device)
 

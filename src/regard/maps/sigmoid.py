@@ -13,7 +13,7 @@ from regard.core.shapes import check, check_float
 from regard.maps.table import register
 
 
-@register(simplex=False)
+@register(simplex=False, guard=False)
 def sigmoid(scores: Tensor) -> Tensor:
     """Map scores (..., n) to weights (..., n), each between 0 and 1."""
     check_float("scores", scores)

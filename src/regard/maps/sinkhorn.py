@@ -17,8 +17,6 @@ Sinkhorn & Knopp (1967), "Concerning Nonnegative Matrices and Doubly Stochastic 
 Gumbel-Sinkhorn Networks", arXiv:1802.08665.
 """
 
-from functools import cache
-from importlib import import_module
 from math import prod
 from typing import Any
 
@@ -27,13 +25,16 @@ from torch import Tensor
 from torch.autograd import Function, forward_ad
 
 from regard.core.shapes import check, check_float, widened
-from regard.kernels.operators import is_plain
-from regard.kernels.pool import over_rows
+from regard.kernels.common.operator import is_plain
+from regard.kernels.common.pool import load_kernels, over_rows
 from regard.maps.softmax import tempered
 from regard.maps.table import register
-from regard.maps.two_way import flaw
 
-_kernels = cache(import_module)
+
+def _flaw(scores: Tensor) -> Tensor:
+    """0, or NaN where a matrix of scores (..., m, n) has a NaN or +inf: (..., 1, 1)."""
+    top = scores.detach().amax((-2, -1), keepdim=True)
+    return torch.where(top == -torch.inf, 0, top - top)
 
 
 def _log_sum(theta: Tensor, axis: int) -> Tensor:
@@ -53,14 +54,16 @@ def rounds(theta: Tensor, iterations: int) -> Tensor:
     for _ in range(iterations):
         g = target - _log_sum(theta + f, -2)  # (..., 1, n)
         f = -_log_sum(theta + g, -1)  # (..., m, 1)
-    return (theta + f + g).exp() + flaw(theta)
+    return (theta + f + g).exp() + _flaw(theta)
 
 
 def _run(kernel: str, shape: torch.Size, iterations: int, *tensors: Tensor) -> None:
     """Call a kernel on contiguous tensors, each of the matrices of shape (..., m, n) by itself."""
     matrices, work = prod(shape[:-2]), (iterations + 1) * prod(shape)
     arrays = [t.numpy().reshape(matrices, *t.shape[-2:]) for t in tensors]
-    over_rows(getattr(_kernels("regard.kernels.sinkhorn"), kernel), matrices, work, *arrays)
+    over_rows(
+        getattr(load_kernels("regard.kernels.row_maps.sinkhorn_kernel"), kernel), matrices, work, *arrays
+    )
 
 
 class _Rounds(Function):
@@ -92,7 +95,7 @@ class _Rounds(Function):
         return answer, None
 
 
-@register(acts_on="matrix", ordered=False)
+@register(acts_on="matrix", ordered=False, guard=False)
 def sinkhorn(scores: Tensor, temperature: float | Tensor = 1.0, iterations: int = 20) -> Tensor:
     """Map scores (..., m, n) to weights (..., m, n), rows summing to 1; γ is `temperature`."""
     check_float("scores", scores)

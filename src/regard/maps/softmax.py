@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.core.shapes import check, check_float, widened
-from regard.kernels.operators import is_plain
+from regard.kernels.common.operator import is_plain
 from regard.maps.table import register
 
 
@@ -39,7 +39,7 @@ def _with_empty_rows(scores: Tensor) -> Tensor:
     return torch.where(empty, 0, torch.softmax(torch.where(empty, 0, scores), -1))
 
 
-@register()
+@register(guard=False)
 def softmax(scores: Tensor, temperature: float | Tensor = 1.0) -> Tensor:
     """Map scores (..., n) to weights (..., n), all above 0 but for scores of −inf."""
     check_float("scores", scores)

@@ -56,13 +56,13 @@ class SparseMap(nn.Module):
         return type(self.structure).__name__
 
 
-@register(acts_on="matrix", simplex=False, sparse=True, ordered=False)
+@register(acts_on="matrix", simplex=False, sparse=True, ordered=False, guard=False)
 def sparsemap_matching(scores: Tensor) -> Tensor:
     """Map scores (..., m, n) to marginals of one-to-one matchings (..., m, n); see `structures.Matching`."""
     return Matching().nearest(scores)
 
 
-@register(acts_on="matrix", sparse=True, ordered=False, neighbours=True)
+@register(acts_on="matrix", sparse=True, ordered=False, neighbours=True, guard=False)
 def sparsemap_tree(scores: Tensor) -> Tensor:
     """Map scores (..., n, n) to marginals of projective trees (..., n, n); see `structures.Tree`."""
     return Tree().nearest(scores)

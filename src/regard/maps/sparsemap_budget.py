@@ -17,7 +17,7 @@ from regard.maps.table import register
 from regard.structures.budget import Budget
 
 
-@register(simplex=False, sparse=True)
+@register(simplex=False, sparse=True, guard=False)
 def sparsemap_budget(scores: Tensor, k: int = 2) -> Tensor:
     """Map scores (..., n) to weights (..., n) from 0 to 1 that sum to at most `k`."""
     return Budget(k).nearest(scores)

@@ -14,21 +14,21 @@ taken out and the others close up.
 
 Niculae, Martins, Blondel & Cardie (2018), "SparseMAP: Differentiable Sparse Structured Inference",
 arXiv:1802.04223. That the binary chain is a total variation prox, and needs no active set, is in
-`kernels/binary_chain.py`.
+`kernels/sparsemap/binary_chain_kernel.py`.
 """
 
 import torch
 from torch import Tensor
 
 from regard.core.shapes import check, check_float, widened
-from regard.kernels.binary_chain_operator import nearest_in_chain
-from regard.kernels.sparsemap import solve_chain
-from regard.kernels.transitions import check_states, matched
+from regard.kernels.chains.transitions import check_states, matched
+from regard.kernels.sparsemap.binary_chain_operator import nearest_in_chain
+from regard.kernels.sparsemap.sparsemap_operator import solve_chain
 from regard.maps.chain import Chain
 from regard.maps.table import MAPS, register
 
 
-@register(simplex=False, sparse=True, ordered=False, neighbours=True)
+@register(simplex=False, sparse=True, ordered=False, neighbours=True, guard=False)
 def sparsemap_chain(
     scores: Tensor, transitions: float | Tensor = 1.0, *, states: int | None = None, state: int = -1
 ) -> Tensor:

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal, TypeVar
+from functools import partial, wraps
+from math import isfinite
+from typing import Any, Literal, TypeVar, cast
 
+import torch
 from torch import Tensor
 
 from regard.core.registry import Table, first_line
+from regard.core.shapes import check, check_float, widened
+from regard.kernels.common.operator import is_plain
 
 F = TypeVar("F", bound=Callable[..., Tensor])
 
@@ -34,16 +38,45 @@ class Map:
 MAPS: Table[Map] = Table("map", {})
 
 
-def register(**facts: Any) -> Callable[[F], F]:
-    """Enter a map function into MAPS under its own name, with its facts: @register(sparse=True)."""
+def register(*, guard: bool = True, **facts: Any) -> Callable[[F], F]:
+    """Enter a map function into MAPS under its own name, with its facts: @register(sparse=True).
+
+    The function is guarded: it gets scores of float32 or float64, with at least one key that may be looked at
+    in every row (every matrix, if it acts on matrices), and its weights are returned in the dtype of the
+    scores. The guard refuses what is no floating-point tensor or has too few axes, returns nothing for no
+    scores, weights and gradient 0 for a row of nothing but −inf, and NaN for a row with NaN or +inf. A
+    function that does all this itself, as those on kernels do, says guard=False and is entered as it is.
+    """
 
     def enter(function: F) -> F:
-        entry = Map(function.__name__, function, first_line(function), **facts)
+        entered = _guarded(function, facts.get("acts_on", "row")) if guard else function
+        entry = Map(function.__name__, entered, first_line(function), **facts)
         MAPS.enter(entry.name, entry)
-        function.facts = entry  # type: ignore[attr-defined]
-        return function
+        entered.facts = entry  # type: ignore[attr-defined]
+        return entered
 
     return enter
+
+
+def _guarded(function: F, acts_on: str) -> F:
+    axes, last = ("... m n", (-2, -1)) if acts_on == "matrix" else ("... n", (-1,))
+
+    @wraps(function)
+    def guarded(scores: Tensor, *settings: Any, **named: Any) -> Tensor:
+        check_float("scores", scores)
+        check("scores", scores, axes)
+        if not scores.numel():
+            return scores.clone()
+        theta = widened(scores)
+        top = theta.detach().amax(last, keepdim=True)  # (..., 1), or (..., 1, 1) of a matrix
+        if is_plain(theta) and isfinite(top.sum().item()):  # the common case, which costs no more than this
+            return function(theta, *settings, **named).to(scores.dtype)
+        empty = top == -torch.inf
+        flaw = torch.where(empty, 0, top - top)  # 0, or NaN
+        weights = function(torch.where(empty, 0, theta), *settings, **named)
+        return (torch.where(empty, 0, weights) + flaw).to(scores.dtype)
+
+    return cast(F, guarded)
 
 
 def facts_of(map: Callable[..., Tensor]) -> Map | None:

@@ -9,7 +9,6 @@ it is the map itself; `top_k_sparsemax` differs from sparsemax only in rows whos
 import torch
 from torch import Tensor
 
-from regard.core.shapes import check, check_float
 from regard.maps.softmax import softmax
 from regard.maps.sparsemax import sparsemax
 from regard.maps.table import register
@@ -17,8 +16,6 @@ from regard.maps.table import register
 
 def highest(scores: Tensor, k: int) -> Tensor:
     """Scores (..., n) with all but the k highest of each row set to −inf."""
-    check_float("scores", scores)
-    check("scores", scores, "... n")
     if k < 1:
         raise ValueError(f"k must be at least 1; got {k}. It is the number of keys that keep weight.")
     if k >= scores.shape[-1]:

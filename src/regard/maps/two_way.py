@@ -31,28 +31,16 @@ from regard.maps.softmax import softmax
 from regard.maps.table import register
 
 
-def flaw(scores: Tensor) -> Tensor:
-    """0, or NaN where a matrix of scores (..., m, n) has a NaN or +inf: (..., 1, 1)."""
-    top = scores.detach().amax((-2, -1), keepdim=True)
-    return torch.where(top == -torch.inf, 0, top - top)
-
-
 @register(acts_on="matrix", simplex=False, ordered=False)
 def column_softmax(scores: Tensor) -> Tensor:
     """Map scores (..., m, n) to weights (..., m, n) whose columns sum to 1."""
-    theta = _checked(scores)
-    if not theta.numel():
-        return scores.clone()
-    return (softmax(theta.mT).mT + flaw(theta)).to(scores.dtype)
+    return softmax(scores.mT).mT
 
 
 @register(acts_on="matrix", simplex=False, ordered=False)
 def two_way_softmax(scores: Tensor) -> Tensor:
     """Map scores (..., m, n) to weights (..., m, n): row softmax times column softmax."""
-    theta = _checked(scores)
-    if not theta.numel():
-        return scores.clone()
-    return (softmax(theta) * softmax(theta.mT).mT + flaw(theta)).to(scores.dtype)
+    return softmax(scores) * softmax(scores.mT).mT
 
 
 def coattention(scores: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:

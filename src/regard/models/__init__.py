@@ -1,4 +1,4 @@
-"""Models: whole systems, one per file, readable beside their paper. TRANSLATORS has them by name."""
+"""Models, one per file, readable beside their paper. TRANSLATORS has the translation models by name."""
 
 from regard.models.bahdanau import Bahdanau as Bahdanau
 from regard.models.entries import TRANSLATORS as TRANSLATORS

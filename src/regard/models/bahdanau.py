@@ -1,20 +1,19 @@
-"""Attention is born: before each word the decoder looks through the source for what it needs now.
+"""RNNsearch, the first attention model: before each target word the decoder attends to the source.
 
     c_i = Attention(s_{i−1}, h)      s_i = GRU(s_{i−1}, [Ey_{i−1}; c_i])      h_j = [→h_j; ←h_j]
     p(y_i | y_{<i}, x) = softmax(W_o maxout(s_i, Ey_{i−1}, c_i)),     s_0 = tanh(W ←h_1)
 
-The query is the state before this word was written: compared with `luong`, what the weights show can come a
-word late. The score is additive unless another is named; W₁h_j is computed once for all steps.
+The query is the previous state s_{i−1}, so the weights can lag one word behind those of `luong`, whose query
+is the current state. The score is additive unless another is named; W₁h_j is computed once for all steps.
 
 Bahdanau, Cho & Bengio (2015), "Neural Machine Translation by Jointly Learning to Align and Translate",
 arXiv:1409.0473.
 Departs from the paper: torch's GRU applies its reset gate after the matrix product; there are as many maxout
-units as the state is wide; scores that need equal widths get their keys through a matrix of their own;
-matrices begin as Glorot's, which small widths need (initial="paper": as in §B.1).
+units as the state is wide; for scores that need equal widths, the keys are projected to the query's width;
+Glorot initialization, which small widths need (initial="paper": as in §B.1).
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -23,47 +22,36 @@ from regard.attention import Attention
 from regard.core.shapes import check_rate
 from regard.masks import Lengths
 from regard.models.entries import register_translator
-from regard.models.parts.biases import Biases, History, after, expected_of
+from regard.models.parts.biases import Biases, History, add_to_history, expected_fertility
 from regard.models.parts.bidirectional import Bidirectional
-from regard.models.parts.copy_mechanism import Copy, CopyState, copying_of
+from regard.models.parts.copy_mechanism import CopyState, make_copying
 from regard.models.parts.deep_output import DeepOutput
 from regard.models.parts.dropout_layer import Dropout
-from regard.models.parts.initialization import begin
-from regard.models.parts.named_components import keys_of, make_map, make_score
+from regard.models.parts.initialization import initialize
+from regard.models.parts.named_components import make_map, make_score, precompute_keys
+from regard.models.parts.recurrent_config import RecurrentConfig
 from regard.models.sequence_model import Hidden, Rows, SequenceModel, by_hypothesis, by_sentence
 
 
 @dataclass(frozen=True)
-class Config:
-    """Sizes and parts of RNNsearch."""
-
-    source_vocabulary: int
-    target_vocabulary: int
-    width: int = 256  # of states and embeddings; the encoder has as much in each direction
-    layers: int = 1
-    dropout: float = 0.2
-    score: str = "additive"
-    map: str = "softmax"
-    learn_alpha: bool = False
-    initial: Literal["glorot", "paper"] = "glorot"
-    bias: tuple[str, ...] = ()  # "position", "markov:2" …: `parts/biases.py`
-    copy: Copy = "no"  # or "gate" or "sentinel": words of the source can be written as they stand
+class Config(RecurrentConfig):
+    """Configuration of RNNsearch; each direction of the encoder has the full width."""
 
 
 @dataclass(frozen=True, eq=False)
 class Memory(Rows):
-    """The annotations, as keys and as values."""
+    """The annotations (hidden states of the encoder), as keys and as values."""
 
     keys: Tensor  # (b, n, d_k)
     values: Tensor  # (b, n, 2 width)
     lengths: Tensor  # (b,)
-    first: Tensor  # (b, width): the state that has read the source backwards
+    first: Tensor  # (b, width): ←h_1, the final state of the backward GRU
     copying: CopyState = ()
 
 
 @dataclass(frozen=True, eq=False)
 class State(Rows):
-    """The state of the decoder."""
+    """The hidden states of the decoder."""
 
     s: Tensor  # (r, layers, width)
     t: int = 0
@@ -92,15 +80,15 @@ class Bahdanau(SequenceModel[Memory, State]):
         self.deep = DeepOutput(4 * width, width, dropout)
         self.output = nn.Linear(width, config.target_vocabulary)
         self.attention_paths = {"cross": ["attention"]}
-        self.expected = expected_of(self.biases, 2 * width)
-        self.copying = copying_of(
+        self.expected = expected_fertility(self.biases, 2 * width)
+        self.copying = make_copying(
             config.copy, width, 2 * width, config.source_vocabulary, config.target_vocabulary
         )
-        begin(self, config.initial, "bahdanau")
+        initialize(self, config.initial, "bahdanau")
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
         annotations, last = self.encoder(self.clip_to_vocabulary(source), lengths)
-        keys, first = keys_of(self.attention.score, annotations), last[:, self.config.width :]
+        keys, first = precompute_keys(self.attention.score, annotations), last[:, self.config.width :]
         return Memory(keys, annotations, lengths, first, self.copy_state(annotations, source))
 
     def start(self, memory: Memory) -> State:
@@ -129,11 +117,11 @@ class Bahdanau(SequenceModel[Memory, State]):
         return self.output.weight, self.output.bias
 
     def _step(self, y: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor, State]:
-        """Word y (r, 1, width) to context (r, 1, 2 width), state on top (r, 1, width), and all states."""
+        """Embedded token y (r, 1, width) to context (r, 1, 2 width), hidden (r, 1, width), next state."""
         query, lengths = by_sentence(state.s[:, -1:], len(memory.lengths)), memory.lengths
         place = self.biases.place(query, memory.keys, lengths, state.t, 1, state.history)
         seen = self.attention(query, memory.keys, memory.values, mask=Lengths(lengths), place=place)
         c = by_hypothesis(seen.context, len(y))
-        history = after(state.history, by_hypothesis(seen.weights, len(y))[:, 0]) if state.history else ()
+        history = add_to_history(state.history, seen, len(y))
         s, last = self.decoder(torch.cat([y, c], -1), state.s.transpose(0, 1).contiguous())
         return c, s, State(last.transpose(0, 1), state.t + 1, history)

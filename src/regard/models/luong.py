@@ -1,20 +1,21 @@
-"""Luong's decoder: look with the current state, then say what both of them say.
+"""Luong's decoder: attends with the current state; predicts from [context; state].
 
     h_t = LSTM(h_{t−1}, [Ey_{t−1}; h̃_{t−1}])      c_t = Attention(h_t, h̄)      h̃_t = tanh(W[c_t; h_t])
     p(y_t | y_{<t}, x) = softmax(W_s h̃_t)
 
-Input feeding (h̃_{t−1} as input) tells the decoder where it looked before; without it all steps of a known
-target are done at once. Attention is global, or local around a place p_t, D keys to each side:
+Input feeding (h̃_{t−1} as input) tells the decoder about earlier attention decisions; without it, all steps
+of a known target are computed in parallel. Attention is global, or local: a window of D keys to each side of
+p_t:
 
     local-m   p_t = t          local-p   p_t = S · σ(vᵀ tanh(W_p h_t)), S source words
 
-In local-p the weights are multiplied by a Gaussian around p_t *after* the map and not normalised again. Where
-the window has left the sentence there is nothing to see, and c_t = 0.
+In local-p the weights are multiplied by a Gaussian around p_t *after* the map and not normalised again. If
+the window lies outside the sentence, all weights are 0 and c_t = 0.
 
 Luong, Pham & Manning (2015), "Effective Approaches to Attention-based Neural Machine Translation",
 arXiv:1508.04025.
-Departs from the paper: the source is not reversed; matrices begin as Glorot's (initial="paper": uniform in
-±0.1, which suits 1,000 units).
+Departs from the paper: the source is not reversed; Glorot initialization (initial="paper": uniform in ±0.1,
+which suits 1,000 units).
 """
 
 from dataclasses import dataclass
@@ -28,39 +29,31 @@ from regard.attention import Attended, Attention, attend
 from regard.core.shapes import check_rate
 from regard.masks import Lengths
 from regard.models.entries import register_translator
-from regard.models.parts.biases import Biases, History, after, expected_of
-from regard.models.parts.copy_mechanism import Copy, CopyState, copying_of
+from regard.models.parts.biases import Biases, History, add_to_history, expected_fertility
+from regard.models.parts.copy_mechanism import CopyState, make_copying
 from regard.models.parts.dropout_layer import Dropout
-from regard.models.parts.initialization import begin
-from regard.models.parts.local_attention import Around, Scaled, gaussian
-from regard.models.parts.named_components import check_choice, keys_of, make_map, make_score
-from regard.models.parts.packing import exact, packed
+from regard.models.parts.initialization import initialize
+from regard.models.parts.local_attention import LocalMask, ScaledMap, gaussian
+from regard.models.parts.named_components import check_choice, make_map, make_score, precompute_keys
+from regard.models.parts.packing import pack, without_autocast
+from regard.models.parts.recurrent_config import RecurrentConfig
 from regard.models.sequence_model import Hidden, Rows, SequenceModel, by_hypothesis, by_sentence
 
 
 @dataclass(frozen=True)
-class Config:
-    """Sizes and parts of Luong's model."""
+class Config(RecurrentConfig):
+    """Configuration of Luong's model."""
 
-    source_vocabulary: int
-    target_vocabulary: int
-    width: int = 256
     layers: int = 2
-    dropout: float = 0.2
     score: str = "bilinear"
-    map: str = "softmax"
-    learn_alpha: bool = False
     attention: Literal["global", "local-m", "local-p"] = "global"
-    window: int = 10  # D: keys to each side that local attention sees
+    window: int = 10  # D: keys to each side of the centre, for local attention
     input_feeding: bool = True
-    initial: Literal["glorot", "paper"] = "glorot"
-    bias: tuple[str, ...] = ()  # "position", "markov:2" …: `parts/biases.py`
-    copy: Copy = "no"  # or "gate" or "sentinel": words of the source can be written as they stand
 
 
 @dataclass(frozen=True, eq=False)
 class Memory(Rows):
-    """The states of the encoder, as keys and as values, and its last ones."""
+    """The hidden states of the encoder, as keys and as values, and its final states."""
 
     keys: Tensor  # (b, n, d_k)
     values: Tensor  # (b, n, width)
@@ -72,7 +65,7 @@ class Memory(Rows):
 
 @dataclass(frozen=True, eq=False)
 class State(Rows):
-    """The states of the decoder, and its last attentional vector."""
+    """The hidden and cell states of the decoder, and its last attentional vector."""
 
     h: Tensor  # (r, layers, width)
     c: Tensor  # (r, layers, width)
@@ -83,7 +76,7 @@ class State(Rows):
 
 @register_translator(Config)
 class Luong(SequenceModel[Memory, State]):
-    """Stacked LSTMs with global or local attention."""
+    """Stacked LSTMs with global or local attention to the source."""
 
     def __init__(self, config: Config):
         super().__init__()
@@ -108,18 +101,18 @@ class Luong(SequenceModel[Memory, State]):
         self.W = nn.Linear(2 * width, width, bias=False)
         self.output = nn.Linear(width, config.target_vocabulary, bias=False)
         self.attention_paths = {"cross": ["attention"]}
-        self.expected = expected_of(self.biases, width)
-        self.copying = copying_of(
+        self.expected = expected_fertility(self.biases, width)
+        self.copying = make_copying(
             config.copy, width, width, config.source_vocabulary, config.target_vocabulary
         )
-        begin(self, config.initial, "luong")
+        initialize(self, config.initial, "luong")
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
-        x = packed(self.dropout(self.source(self.clip_to_vocabulary(source))), source, lengths)
-        with exact(source):
+        x = pack(self.dropout(self.source(self.clip_to_vocabulary(source))), source, lengths)
+        with without_autocast(source):
             states, (h, c) = self.encoder(x)
         states, _ = pad_packed_sequence(states, batch_first=True, total_length=source.shape[1])
-        keys = keys_of(self.attention.score, states)
+        keys = precompute_keys(self.attention.score, states)
         copy_state = self.copy_state(states, source)
         return Memory(keys, states, lengths, h.transpose(0, 1), c.transpose(0, 1), copy_state)
 
@@ -148,19 +141,19 @@ class Luong(SequenceModel[Memory, State]):
         return self.output.weight, self.output.bias
 
     def _steps(self, y: Tensor, state: State, memory: Memory) -> tuple[Tensor, State]:
-        """Words y (r, m, width), m = 1 with input feeding, to h̃ (r, m, width)."""
+        """Embedded tokens y (r, m, width), m = 1 with input feeding, to h̃ (r, m, width)."""
         x = torch.cat([y, state.fed.unsqueeze(-2)], -1) if self.config.input_feeding else y
         before = state.h.transpose(0, 1).contiguous(), state.c.transpose(0, 1).contiguous()
-        with exact(x):
+        with without_autocast(x):
             h, (last_h, last_c) = self.decoder(x.to(state.h.dtype), before)
-        seen, t = self._look(h, state, memory), state.t + y.shape[-2]
+        seen, t = self._attend(h, state, memory), state.t + y.shape[-2]
         context = by_hypothesis(seen.context, len(h))
         hidden = torch.tanh(self.W(torch.cat([context, h], -1)))
-        history = after(state.history, by_hypothesis(seen.weights, len(h))[:, 0]) if state.history else ()
+        history = add_to_history(state.history, seen, len(h))
         return hidden, State(last_h.transpose(0, 1), last_c.transpose(0, 1), hidden[:, -1], t, history)
 
-    def _look(self, h: Tensor, state: State, memory: Memory) -> Attended:
-        """States h (r, m, width), of steps t to t + m, look at the source."""
+    def _attend(self, h: Tensor, state: State, memory: Memory) -> Attended:
+        """Attend to the source with states h (r, m, width) of steps t to t + m."""
         query, mask, t = by_sentence(h, len(memory.lengths)), Lengths(memory.lengths), state.t
         where = self.biases.place(query, memory.keys, memory.lengths, t, h.shape[-2], state.history)
         if self.config.attention == "global":
@@ -174,14 +167,14 @@ class Luong(SequenceModel[Memory, State]):
         else:
             share = torch.sigmoid(self.v_p(torch.tanh(self.W_p(query)))).squeeze(-1)  # (b, k·m)
             place = memory.lengths.unsqueeze(-1) * share
-            map = Scaled(map, gaussian(place, memory.keys.shape[-2], reach))
+            map = ScaledMap(map, gaussian(place, memory.keys.shape[-2], reach))
         return attend(
             query,
             memory.keys,
             memory.values,
             score=self.attention.score,
             map=map,
-            mask=mask & Around(place, reach),
+            mask=mask & LocalMask(place, reach),
             place=where,
             owner=self.attention,
         )

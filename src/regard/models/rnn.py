@@ -1,16 +1,16 @@
-"""The encoder–decoder with one fixed vector: all that is known of a sentence goes through it.
+"""The recurrent encoder–decoder: the source is encoded as one vector of fixed size.
 
     c = tanh(W[→h_n; ←h_1])      s_0 = tanh(V c)      s_i = GRU(s_{i−1}, [Ey_{i−1}; c])
     p(y_i | y_{<i}, c) = softmax(W_o maxout(s_i, Ey_{i−1}, c))
 
-It has no attention: it is the bottleneck that attention removes. Long sentences suffer, since c does not grow
-with them.
+It has no attention: c is the bottleneck that attention removes. Quality drops on long sentences, since c does
+not grow with them.
 
 Cho et al. (2014), "Learning Phrase Representations using RNN Encoder–Decoder", arXiv:1406.1078; Sutskever,
 Vinyals & Le (2014), arXiv:1409.3215.
-Departs from the paper: the encoder reads both ways, so that `bahdanau` differs in the attention alone;
-torch's GRU applies its reset gate after the matrix product; matrices begin as Glorot's (initial="paper": as
-those of `bahdanau`'s paper).
+Departs from the paper: the encoder is bidirectional, so that `bahdanau` differs in the attention alone;
+torch's GRU applies its reset gate after the matrix product; Glorot initialization (initial="paper": as in
+`bahdanau`'s paper).
 """
 
 from dataclasses import dataclass
@@ -24,17 +24,17 @@ from regard.models.entries import register_translator
 from regard.models.parts.bidirectional import Bidirectional
 from regard.models.parts.deep_output import DeepOutput
 from regard.models.parts.dropout_layer import Dropout
-from regard.models.parts.initialization import begin
+from regard.models.parts.initialization import initialize
 from regard.models.sequence_model import Rows, SequenceModel, by_hypothesis
 
 
 @dataclass(frozen=True)
 class Config:
-    """Sizes of an encoder–decoder."""
+    """Configuration of a recurrent encoder–decoder."""
 
     source_vocabulary: int
     target_vocabulary: int
-    width: int = 256  # of states, embeddings and the vector; the encoder has as much in each direction
+    width: int = 256  # of hidden states, embeddings and c; the encoder has this width in each direction
     layers: int = 1
     dropout: float = 0.2
     initial: Literal["glorot", "paper"] = "glorot"
@@ -42,14 +42,14 @@ class Config:
 
 @dataclass(frozen=True, eq=False)
 class Memory(Rows):
-    """The vector."""
+    """The source as one vector."""
 
     c: Tensor  # (b, width)
 
 
 @dataclass(frozen=True, eq=False)
 class State(Rows):
-    """The state of the decoder."""
+    """The hidden states of the decoder."""
 
     s: Tensor  # (r, layers, width)
 
@@ -72,7 +72,7 @@ class RNN(SequenceModel[Memory, State]):
         )
         self.deep = DeepOutput(3 * width, width, dropout)
         self.output = nn.Linear(width, config.target_vocabulary)
-        begin(self, config.initial, "bahdanau")
+        initialize(self, config.initial, "bahdanau")
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
         _, last = self.encoder(source, lengths)
@@ -93,7 +93,7 @@ class RNN(SequenceModel[Memory, State]):
         return self.output.weight, self.output.bias
 
     def _steps(self, tokens: Tensor, state: State, memory: Memory) -> tuple[Tensor, State]:
-        """Tokens (r, m) to hidden (r, m, width): c is the same at every step, so all are done at once."""
+        """Tokens (r, m) to hidden (r, m, width): c is constant, so one GRU call does all steps."""
         y = self.dropout(self.embed(tokens))  # (r, m, width)
         c = by_hypothesis(memory.c, len(y)).unsqueeze(-2).expand(y.shape)
         s, last = self.decoder(torch.cat([y, c], -1), state.s.transpose(0, 1).contiguous())

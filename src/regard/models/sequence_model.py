@@ -1,11 +1,11 @@
-"""What a sequence-to-sequence model is: it reads a source once, then writes a target token by token.
+"""The base class of sequence-to-sequence models: encode the source once, then decode token by token.
 
     memory = encode(source)        state = start(memory)        hidden, state = step(token, state, memory)
 
 `forward` does all steps of a known target (teacher forcing) and agrees with `step` up to rounding. `logits`
 is apart from both, so that a loss computes logits at real positions only, and a decoder at the last one only.
 Models that copy return a `Pointing` in place of hidden states, and have tokens beyond the vocabulary.
-Neither memory nor state is ever changed: a state can be stepped twice, with different tokens.
+Memory and state are never changed in place: a state can be stepped twice, with different tokens.
 """
 
 from typing import Any, Generic, TypeVar
@@ -19,12 +19,12 @@ from regard.losses import linear_cross_entropy
 from regard.models.parts.batch_rows import Rows as Rows
 from regard.models.parts.batch_rows import by_hypothesis as by_hypothesis
 from regard.models.parts.batch_rows import by_sentence as by_sentence
-from regard.models.parts.biases import Expected
+from regard.models.parts.biases import ExpectedFertility
 from regard.models.parts.copy_mechanism import Copying, CopyState, Pointing
 
 Hidden = Tensor | Pointing
-M = TypeVar("M", bound=Rows)  # what decoding needs of the source
-S = TypeVar("S", bound=Rows)  # what a step needs of the steps before
+M = TypeVar("M", bound=Rows)  # the encoded source
+S = TypeVar("S", bound=Rows)  # the decoder state
 
 
 class SequenceModel(nn.Module, Generic[M, S]):
@@ -37,68 +37,68 @@ class SequenceModel(nn.Module, Generic[M, S]):
     config: Any
     attention_paths: dict[str, list[str]]
     copying: Copying | None
-    expected: Expected | None  # of global fertility
+    expected: ExpectedFertility | None  # for the global-fertility loss
 
     def __init__(self) -> None:
         super().__init__()
         self.copying, self.expected, self.attention_paths = None, None, {}
 
     def encode(self, source: Tensor, lengths: Tensor) -> M:
-        """Read source (b, n), of which the first `lengths` (b,) tokens of each row are real."""
+        """Encode source (b, n); the first `lengths` (b,) tokens of each row are real, the rest is padding."""
         raise NotImplementedError
 
     def start(self, memory: M) -> S:
-        """The state before the first token, one row per row of the memory."""
+        """The decoder state before the first token, one row per row of the memory."""
         raise NotImplementedError
 
     def step(self, tokens: Tensor, state: S, memory: M) -> tuple[Hidden, S]:
-        """Take in one token per row of the state (r,): hidden (r, width), and the state after it.
+        """Feed one token per row of the state (r,): hidden (r, width), and the next state.
 
-        The memory has as many rows, or b = r / k of them: then rows 0 … k − 1 of the state are hypotheses of
-        its first sentence, the next k of its second; a beam need not repeat the memory. What is recorded of
-        the source–target attentions then has the k hypotheses as its m queries.
+        The memory has r rows, or b = r / k: then rows 0 … k − 1 of the state are hypotheses of its first
+        sentence, the next k of its second, and so on; a beam need not repeat the memory. The m queries of
+        the recorded source–target attentions are then the k hypotheses.
         """
         raise NotImplementedError
 
     def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Hidden:
-        """Hidden (b, m, width) at every position of target_in (b, m), which begins with BOS."""
+        """Hidden states (b, m, width) at every position of target_in (b, m), which begins with BOS."""
         raise NotImplementedError
 
     def vocabulary(self) -> tuple[Tensor, Tensor | None]:
-        """The last layer: weight (target_vocabulary, width) and, where there is one, bias."""
+        """The output layer: weight (target_vocabulary, width), and bias or None."""
         raise NotImplementedError
 
     def logits(self, hidden: Hidden) -> Tensor:
-        """Logits (..., target_vocabulary) of hidden (..., width); where it copies, log p of more words."""
+        """Logits (..., target_vocabulary) of hidden (..., width); with copying, log p of more tokens."""
         if isinstance(hidden, Pointing):
             return hidden.logits(F.linear(hidden.hidden, *self.vocabulary()))
         return F.linear(hidden, *self.vocabulary())
 
     def loss(self, hidden: Hidden, wanted: Tensor, smoothing: float = 0.0) -> Tensor:
-        """The sum of −log p of wanted (t,) at hidden (t, width), with label smoothing."""
+        """The sum of −log p of the targets wanted (t,) at hidden (t, width), with label smoothing."""
         if isinstance(hidden, Pointing):
             return hidden.loss(F.linear(hidden.hidden, *self.vocabulary()), wanted, smoothing)
         return linear_cross_entropy(hidden, *self.vocabulary(), wanted, smoothing=smoothing)
 
     def clip_to_vocabulary(self, tokens: Tensor) -> Tensor:
-        """Tokens as the embeddings know them: words beyond the vocabulary, which can be copied, are UNK."""
+        """Tokens with UNK in place of those beyond the vocabulary, which can only be copied."""
         if self.copying is None:
             return tokens
         return tokens.masked_fill(tokens >= self.config.target_vocabulary, UNK)
 
     def copy_state(self, annotations: Tensor, source: Tensor) -> CopyState:
-        """What copying needs of annotations (b, n, d) of source (b, n); () without copying."""
+        """What copying needs of the source (b, n) and its hidden states (b, n, d); () without copying."""
         return () if self.copying is None else self.copying.prepare(annotations, source)
 
     def pointing(self, hidden: Tensor, copy_state: CopyState, lengths: Tensor) -> Hidden:
-        """Hidden (r, m, width), with what could be copied there, if the model copies."""
+        """Hidden (r, m, width); if the model copies, together with the probabilities of copying."""
         if self.copying is None:
             return hidden
         pointing: Pointing = self.copying(hidden, copy_state, lengths)
         return pointing
 
     def parameter_count(self) -> int:
-        """The number of parameters; shared ones count once."""
+        """The number of parameters; tied ones count once."""
         return sum(p.numel() for p in self.parameters())
 
 

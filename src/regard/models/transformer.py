@@ -1,21 +1,21 @@
-"""The Transformer: attention to the own sequence, to the other one, and two layers at every position.
+"""The Transformer: self-attention, cross-attention to the source, and a feed-forward network per position.
 
     x = x + SelfAttention(x)      x = x + Attention(x, encoded)  (decoder)      x = x + FFN(x)
 
-each with layer norm and dropout (`parts/residual.py`). Positions are sinusoids or learned vectors added to
-the embeddings, or relative: learned vectors that queries meet in the self-attentions, by how far away a key
-is. The output layer can share the target's embeddings, and these the source's. With map="entmax" and
-learn_alpha it is the adaptively sparse Transformer, one α per head.
+each with layer norm and dropout (`parts/residual.py`). Positions are sinusoidal or learned vectors added to
+the embeddings, or relative: a learned vector per distance, scored against the query in the self-attentions.
+The output layer can be tied to the target embeddings, and these to the source embeddings. With map="entmax"
+and learn_alpha it is the adaptively sparse Transformer, one α per head.
 
 Vaswani et al. (2017), "Attention Is All You Need", arXiv:1706.03762. Relative positions: Shaw et al. (2018),
 arXiv:1803.02155. Learned α: Correia et al. (2019), arXiv:1909.00015.
-Departs from the paper: pre-norm by default, with a norm after each stack; relative vectors are added to keys
-only, and shared by the heads.
+Departs from the paper: pre-norm by default, with a norm after each stack; relative position vectors are added
+to keys only, and shared by the heads.
 """
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -25,8 +25,8 @@ from regard.heads import MultiHead
 from regard.masks import Causal, Lengths, Mask
 from regard.memories import Branches, KeyValue
 from regard.models.entries import register_translator
-from regard.models.parts.biases import Biases, expected_of
-from regard.models.parts.copy_mechanism import Copy, CopyState, copying_of
+from regard.models.parts.biases import Biases, expected_fertility
+from regard.models.parts.copy_mechanism import Copy, CopyState, make_copying
 from regard.models.parts.embedding import Embedding
 from regard.models.parts.feed_forward import FeedForward
 from regard.models.parts.named_components import check_choice, make_map, with_terms
@@ -37,7 +37,7 @@ from regard.positions import Learned, Relative, Sinusoidal
 
 @dataclass(frozen=True)
 class Config:
-    """Sizes and parts of a Transformer."""
+    """Configuration of a Transformer."""
 
     source_vocabulary: int
     target_vocabulary: int
@@ -51,17 +51,17 @@ class Config:
     learn_alpha: bool = False
     norm: Literal["pre", "post"] = "pre"
     positions: Literal["sinusoidal", "learned", "relative"] = "sinusoidal"
-    reach: int = 16  # distance beyond which relative positions are alike
-    longest: int = 512  # sequence that learned positions can take
+    reach: int = 16  # largest distance that relative positions distinguish
+    longest: int = 512  # maximum sequence length, for learned positions
     activation: Literal["relu", "gelu"] = "relu"
-    tied: Literal["no", "target", "all"] = "target"  # what the output layer shares: "all" is the source too
-    bias: tuple[str, ...] = ()  # of the attention to the source: "position" …: `parts/biases.py`
-    copy: Copy = "no"  # or "gate" or "sentinel": words of the source can be written as they stand
+    tied: Literal["no", "target", "all"] = "target"  # embeddings tied to the output; "all": both
+    bias: tuple[str, ...] = ()  # of the cross-attention: "position" …: `parts/biases.py`
+    copy: Copy = "no"  # or "gate" or "sentinel": source tokens can be copied, also unknown ones
 
 
 @dataclass(frozen=True, eq=False)
 class Memory(Rows):
-    """The encoded source and, for every decoder layer, its keys and values."""
+    """The encoded source, and its keys and values for every decoder layer."""
 
     encoded: Tensor  # (b, n, width)
     lengths: Tensor  # (b,)
@@ -71,13 +71,13 @@ class Memory(Rows):
 
     @property
     def mask(self) -> Mask | None:
-        """Who may be looked at; None where all may."""
+        """The padding mask; None if nothing is padded."""
         return Lengths(self.lengths) if self.padded else None
 
 
 @dataclass(frozen=True, eq=False)
 class State(Rows):
-    """The keys and values of the target so far, for every decoder layer."""
+    """The key/value caches of the decoder's self-attentions."""
 
     past: Branches
 
@@ -102,7 +102,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention, attention to the source, and feed-forward."""
+    """Self-attention, cross-attention and feed-forward."""
 
     def __init__(self, config: Config):
         super().__init__()
@@ -114,7 +114,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Tensor, memory: Memory, source: KeyValue, past: Branches | None = None, layer: int = 0
     ) -> Tensor:
-        """x (b, m, width) to (b, m, width); with the target so far x is the next token, (b, 1, width)."""
+        """x (b, m, width) to (b, m, width); with a cache of the `past`, x is the next token (b, 1, width)."""
         t = 0 if past is None else len(past) - 1
         if past is None:
             x = self.around[0](x, lambda x: self.attention(x, mask=Causal()).context)
@@ -163,17 +163,17 @@ class Transformer(SequenceModel[Memory, State]):
         biases = Biases.of(config.bias)
         if biases.history:
             raise ValueError(
-                "a Transformer learns all steps at once, so no step knows where those before looked: "
+                "a Transformer is trained on all steps at once, so no step has the weights of earlier steps: "
                 "bias markov and bias fertility are for bahdanau and luong."
             )
-        self.expected = expected_of(biases, width)
+        self.expected = expected_fertility(biases, width)
         layers = range(config.layers)
         self.attention_paths = {
             "self": [f"encoder.{layer}.attention" for layer in layers],
             "decoder_self": [f"decoder.{layer}.attention" for layer in layers],
             "cross": [f"decoder.{layer}.cross" for layer in layers],
         }
-        self.copying = copying_of(
+        self.copying = make_copying(
             config.copy, width, width, config.source_vocabulary, config.target_vocabulary
         )
 
@@ -185,7 +185,7 @@ class Transformer(SequenceModel[Memory, State]):
         for layer in self.encoder:
             x = layer(x, mask)
         x = self.encoder_norm(x)
-        keys = tuple(layer.cross.project(x, mask=mask) for layer in self.decoder)  # type: ignore[operator, union-attr]
+        keys = tuple(cast(DecoderLayer, layer).cross.project(x, mask=mask) for layer in self.decoder)
         return Memory(x, lengths, keys, padded, self.copy_state(x, source))
 
     def start(self, memory: Memory) -> State:

@@ -1,12 +1,12 @@
-"""Both directions at once: two models that are trained together to look at each other.
+"""Two translation models, one per direction, trained jointly so that their attentions agree.
 
     loss = −log p(t | s) − log p(s | t) − γ tr(A_{s→t} A_{t→s}ᵀ)
 
-Each translates on its own; the bonus (`losses/trace.py`) is all they share. Without attention to the source
-there is nothing to agree on.
+The models share no parameters, only the agreement term (`losses/trace.py`). Both need attention to the
+source.
 
 Cohn et al. (2016), "Incorporating Structural Alignment Biases", arXiv:1601.01085, §4.4.
-Departs from the paper: both are trained from the beginning, not from two models trained before.
+Departs from the paper: both are trained from scratch, not from two pretrained models.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from regard.models.sequence_model import SequenceModel
 
 
 class TwoWay(nn.Module):
-    """A model from source to target, one back, and how much their agreement is worth."""
+    """A model from source to target (`ahead`), one from target to source (`back`), and the strength γ."""
 
     def __init__(self, ahead: SequenceModel[Any, Any], back: SequenceModel[Any, Any], gamma: float):
         super().__init__()
@@ -25,5 +25,5 @@ class TwoWay(nn.Module):
 
 
 def ahead_of(model: nn.Module) -> nn.Module:
-    """The model from source to target."""
+    """The model from source to target: `model.ahead` of a TwoWay, otherwise the model itself."""
     return model.ahead if isinstance(model, TwoWay) else model

@@ -1,21 +1,29 @@
 """What goes over the wire: checked on the way in, described by OpenAPI on the way out."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from regard.serve.asked import How
+from regard.inspection.inspected import How
 
 
-def mended(text: Any) -> Any:
-    """Text as UTF-8 can hold it: halves of a surrogate pair that came alone are �."""
+def valid_unicode(text: Any) -> Any:
+    """Text as UTF-8 can hold it: each lone half of a surrogate pair becomes �."""
     if not isinstance(text, str):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-Text = Annotated[str, BeforeValidator(mended)]
+Text = Annotated[str, BeforeValidator(valid_unicode)]
 Number = Annotated[int, Field(ge=0, strict=True)]
+Value = Number | Text | None
+Options = Annotated[
+    dict[Text, Value],
+    Field(
+        max_length=20, description="values of the run's controls by name; those not given have their default"
+    ),
+]
+Words = Annotated[list[Number], Field(max_length=1000, description="words of the text, from 0")]
 
 
 class Strict(BaseModel):
@@ -30,80 +38,86 @@ class Problem(Strict):
     error: str
 
 
+class ControlFacts(Strict):
+    """Something that can be chosen of a run."""
+
+    name: str
+    label: str
+    options: list[tuple[Value, str]] = Field(description="each value, and how it is shown")
+    default: Value
+    when: dict[str, list[Value]] = Field(
+        description="values of other controls without which this one has no effect"
+    )
+
+
 class RunFacts(Strict):
     """A run that is served."""
 
     name: str
-    kind: Literal["translator", "classifier"]
+    task: str
     model: str
     parameters: int
-    score: str
-    map: str
-    layers: list[str] = Field(
-        description="attentions by path: source–target, one for each layer; a classifier's over the words"
-    )
-    heads: int = Field(description="of each layer; a classifier's queries or heads over the words")
-    beam: int
-    example: str = Field(description="a sentence to begin with; may be empty")
-    audit: str = Field("", description="where the page of its audit is; empty if it has none")
-    labels: list[str] = Field([], description="of a classifier: its classes")
-    pairs: bool = Field(False, description="of a classifier: whether it takes a second text")
-    methods: list[str] = Field([], description="of a classifier: what its words can be coloured by")
+    score: str = Field(description="of its attentions; empty if it has none")
+    map: str = Field(description="of its attentions; empty if it has none")
+    facts: list[str] = Field(description="what else is worth knowing")
+    example: str = Field(description="a text to begin with; may be empty")
+    second: bool = Field(description="whether it takes a second text")
+    changes: list[How] = Field(description="what can be done to words")
+    controls: list[ControlFacts]
+    audit: str = Field(description="where the page of its audit is; empty if it has none")
 
 
-class Question(Strict):
-    """What one run is asked."""
+class InspectionRequest(Strict):
+    """A text for one run, and what is done to its words."""
 
     run: Text = Field(description="a name from /api/runs")
     text: Text
-    words: list[Number] = Field([], max_length=1000, description="words of the text, from 0")
-    how: How = Field("as_it_is", description="what is done to these words")
-    layer: Number | None = Field(None, description="of a translator, from 0; the last one if it is not given")
-    head: Number | None = Field(None, description="from 0; the mean of the heads if it is not given")
-    method: Text | None = Field(None, description="of a classifier; attention if it is not given")
-    second: Text | None = Field(None, description="for a classifier that takes two texts")
+    second: Text | None = Field(None, description="for a run that takes two texts")
+    words: Words = []
+    how: How = Field("none", description="what is done to these words")
+    options: Options = {}
 
 
-class Chance(Strict):
-    """A class and its probability."""
+class Probability(Strict):
+    """A possible answer and its probability."""
 
     label: str
     probability: float
 
 
 class Answer(Strict):
-    """What the run says and where it looked."""
+    """What the run answers, and the weights behind it."""
 
     run: str
     how: How
+    options: Options = Field(description="what was chosen, defaults included")
     words: list[str] = Field(description="of the text")
-    gone: list[int] = Field(description="words that were not looked at, or taken away")
-    places: list[int] = Field(description="the word behind each column of the maps")
-    answer: str = Field(description="a translation, or a class")
-    answer_words: list[str] = Field(description="the rows of the maps")
-    log_prob: float = Field(description="of the answer, by the model")
-    probabilities: list[Chance] = Field([], description="of the classes, if it is a classifier")
-    method: str | None = Field(None, description="what its words are coloured by, if it is a classifier")
-    change: str = Field(description="what was done to the sentence, in words")
-    map: dict[str, Any] | None = Field(description="regard.views data; null without attention or words")
-    missing: str = Field("", description="why there is no map of a classifier, in words")
-    whole: bool = Field(description="whether all layers and heads are in it; else only the one asked for")
+    changed: list[int] = Field(description="words that were masked or deleted")
+    columns: list[int] = Field(description="the word behind each column of the view")
+    answer: str
+    answer_words: list[str] = Field(description="the rows of the view")
+    log_prob: float | None = Field(description="of the answer, by the model, if it has one")
+    probabilities: list[Probability] = Field(description="of all possible answers, where they are few")
+    change: str = Field(description="what was done to the text, in words")
+    view: dict[str, Any] | None = Field(
+        description="regard.views data, each matrix with its options and caption; null if there is none"
+    )
+    missing: str = Field(description="why there is no view, in words; may be empty")
+    complete: bool = Field(description="whether all layers and heads are in it; else only the one asked for")
 
 
-class Panel(Strict):
+class PanelState(Strict):
     """A run on the page, and what of it is shown."""
 
     run: Text
-    layer: Number | None = None
-    head: Number | None = None
-    method: Text | None = None
+    options: Options = {}
 
 
-class Scene(Strict):
-    """The whole state of the page: what its address says."""
+class PageState(Strict):
+    """All that the page shows: what its address says."""
 
     text: Text
     second: Text | None = None
-    words: list[Number] = Field([], max_length=1000)
-    how: How = "as_it_is"
-    panels: list[Panel] = Field(min_length=1)
+    words: Words = []
+    how: How = "none"
+    panels: list[PanelState] = Field(min_length=1)

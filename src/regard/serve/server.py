@@ -13,11 +13,10 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.core.errors import SettingsError
-from regard.serve.app import make_app
 from regard.serve.bounds import Bounds
-from regard.serve.classifier_run import ClassifierRun
 from regard.serve.guard import Guard
-from regard.serve.run import Run
+from regard.serve.served_run import ServedRun
+from regard.serve.web_app import make_app
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{16,}")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -78,7 +77,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    runs: Mapping[str, Run | ClassifierRun],
+    runs: Mapping[str, ServedRun],
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
@@ -95,7 +94,7 @@ def serve(
 
 
 def make_server(
-    runs: Mapping[str, Run | ClassifierRun], bounds: Bounds, names: set[str] | None, token: str | None = None
+    runs: Mapping[str, ServedRun], bounds: Bounds, names: set[str] | None, token: str | None = None
 ) -> uvicorn.Server:
     """The server without its socket."""
     config = uvicorn.Config(

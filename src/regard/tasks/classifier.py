@@ -1,7 +1,6 @@
 """A trained classifier: texts in, classes out, and the attention over their words."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,12 +10,14 @@ from torch import Tensor
 
 from regard.attention import Attended
 from regard.core.errors import RunError
+from regard.core.recorders import suspended
 from regard.core.tokens import UNK
 from regard.data.class_names import Classes
 from regard.data.labelled import Labelled
 from regard.data.padding import batches_by_length, padded
-from regard.data.segments import Segments, segments
+from regard.data.segments import SPACES
 from regard.data.tokenizer import Tokenizer
+from regard.models.classifiers.classifier_model import check_texts
 from regard.recording import Record, record
 from regard.tasks.class_scores import class_quality
 from regard.tasks.classification import (
@@ -117,7 +118,7 @@ class Classifier(System):
         return [f"{len(self.labels)} classes"]
 
     @cached_property
-    def example(self) -> str:  # type: ignore[override]
+    def example(self) -> str:
         if self.settings.data.corpus is None:
             return ""
         text: str = next(self.task.read(self.settings, "valid"))[1].text
@@ -166,27 +167,24 @@ class Classifier(System):
 
     def forward(self, inputs: Sequence[Sequence[int]], answers: Sequence[Sequence[int]] = ()) -> Forward:
         """Logits (b, classes) of texts given as tokens; `answers` are the tokens of second texts, if any."""
-        second = padded(answers, self.device) if self.classes.pairs else ()
-        return Forward(self.model(*padded(inputs, self.device), *second), lambda logits: logits)
+        tokens, lengths = padded(inputs, self.device)
+        check_texts(tokens, lengths)
+        with suspended():  # what the second text asks is neither recorded nor changed
+            second = padded(answers, self.device) if self.classes.pairs else ()
+            condition = self.model.condition(tokens, lengths, *second)
+        logits = self.model.from_embedded(self.model.embed(tokens), lengths, condition)
+        return Forward(logits, lambda logits: logits)
 
     def _two(self, text: Text, number: int) -> tuple[str, str | None]:
         one, second = (text, None) if isinstance(text, str) else text
         if self.classes.pairs != (second is not None):
             wanted = "(text, second text)" if self.classes.pairs else "one text"
             raise ValueError(f"text {number}: this classifier takes {wanted}; got {text!r}.")
-        if not one.strip() or (second is not None and not second.strip()):
+        if not one.strip(SPACES) or (second is not None and not second.strip(SPACES)):
             raise ValueError(f"text {number} is empty: there is nothing to classify.")
         return one, second
 
     # Attention
-
-    def segments(self, text: str) -> Segments:
-        return segments(self.tokenizer, text)
-
-    def answer_segments(self, answer: Classification) -> Segments:
-        """One row: the class."""
-        whole = (0, len(answer.label))
-        return Segments(answer.label, [0], [whole], [answer.label], [whole], [0])
 
     def tokens(self, answer: Classification) -> tuple[list[int], list[int]]:
         return answer.tokens, answer.second_tokens
@@ -195,15 +193,23 @@ class Classifier(System):
         """The weights over the tokens, (k, 1, n): k queries or heads."""
         return [answer.weights.unsqueeze(-2)]
 
-    def masking(self, tokens: Sequence[int]) -> AbstractContextManager[None]:
-        """A block in which these tokens get no weight in the attention whose keys are the words."""
-        return self._masking([self.ahead + token for token in tokens], self.layers[:1])
+    @property
+    def layer_names(self) -> list[str]:
+        """One: the weights over the words, times those over sentences if there are any."""
+        return [" × ".join(self.layers)]
+
+    @property
+    def masked_paths(self) -> list[str]:
+        """The attention whose keys are the words."""
+        return self.layers[:1]
 
     # Scores and audits
 
     def score(self, examples: Sequence[Labelled], **options: Any) -> Scores:
         """Accuracy, macro F1, log loss, and precision, recall and F1 of each class."""
-        asked: list[Any] = [text.text if text.second is None else (text.text, text.second) for text in examples]
+        asked: list[Any] = [
+            text.text if text.second is None else (text.text, text.second) for text in examples
+        ]
         answers = self.classify(asked)
         found = class_quality([one.probabilities for one in answers], [text.label for text in examples])
         rows = (

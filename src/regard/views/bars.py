@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch import Tensor
 
 from regard.core.errors import ShapeError
+from regard.views.base_view import View
 from regard.views.pack import rows
 from regard.views.picture import COLOUR, figure, font
-from regard.views.text import labels as shown_labels
-from regard.views.text import shown
-from regard.views.view import View
+from regard.views.shown_text import labels as shown_labels
+from regard.views.shown_text import shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from regard.core.errors import ShapeError
-from regard.views import matrix
-from regard.views.maps import Map, Weights, maps_of, picked, same_size
-from regard.views.text import labels, shown
-from regard.views.view import MapView, paper
+from regard.views import matrix_figure
+from regard.views.base_view import MatrixView, paper
+from regard.views.shown_text import labels, shown
+from regard.views.weight_matrices import Matrix, Weights, matrices_of, picked, same_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Compare(MapView):
+class Compare(MatrixView):
     """Maps in groups: first, second, and second − first where both have the same words."""
 
     kind: ClassVar[str] = "compare"
@@ -34,17 +34,17 @@ class Compare(MapView):
         return {**super().content(), **more, **({"distance": list(self.distance)} if self.distance else {})}
 
     def drawn(self) -> "Figure":
-        paper(self.maps)
+        paper(self.matrices)
         across = self.group if len(self.source) <= 40 else 1
-        down = len(self.maps) // across
-        longest = max((one.target or self.target for one in self.maps), key=len)
-        picture, panels = matrix.grid(down, across, self.source, longest, each=self.group == 2)
-        for k, (panel, one) in enumerate(zip(panels, self.maps, strict=True)):
+        down = len(self.matrices) // across
+        longest = max((one.target or self.target for one in self.matrices), key=len)
+        picture, panels = matrix_figure.grid(down, across, self.source, longest, each=self.group == 2)
+        for k, (panel, one) in enumerate(zip(panels, self.matrices, strict=True)):
             target = one.target or self.target
-            colours = matrix.draw(panel, one, self.source, target, "even", self.most)
+            colours = matrix_figure.draw(panel, one, self.source, target, "even", self.most)
             if k % across and one.target is None:
                 panel.set_yticks([])
-        matrix.bar(picture, colours)
+        matrix_figure.bar(picture, colours)
         return picture
 
 
@@ -65,10 +65,10 @@ def compare(
 
     Where the second system said something else, `second_target` has its words, and there is no difference.
     """
-    ones, others = (picked(maps_of(weights), layer, head) for weights in (first, second))
+    ones, others = (picked(matrices_of(weights), layer, head) for weights in (first, second))
     if len(ones) != len(others):
         raise ShapeError(
-            f"first and second must hold as many maps; got {len(ones)} and {len(others)}. "
+            f"first and second must hold as many matrices; got {len(ones)} and {len(others)}. "
             "Pick with layer= and head=."
         )
     same = second_target is None
@@ -76,11 +76,13 @@ def compare(
     if not same and (wrong := same_size(others)[1]) != n:
         raise ShapeError(f"first and second must have one source; got {n} and {wrong} keys.")
     other = None if same else labels("second_target", second_target, len(others[0].weights))
-    maps: list[Map] = []
+    matrices: list[Matrix] = []
     for one, two in zip(ones, others, strict=True):
-        maps += [_named(one, names[0]), _named(two, names[1], other)]
+        matrices += [_named(one, names[0]), _named(two, names[1], other)]
         if same:
-            maps.append(Map(two.weights - one.weights, f"{names[1]} − {names[0]}", one.layer, one.head))
+            matrices.append(
+                Matrix(two.weights - one.weights, f"{names[1]} − {names[0]}", one.layer, one.head)
+            )
     apart = [
         float(abs(p.weights - q.weights).sum(-1).mean()) / 2
         for p, q in zip(ones, others, strict=True)
@@ -89,7 +91,7 @@ def compare(
     return Compare(
         source=labels("source", source, n),
         target=labels("target", target, m),
-        maps=tuple(maps),
+        matrices=tuple(matrices),
         names=(shown(names[0]), shown(names[1])),
         group=3 if same else 2,
         pairs=tuple(shown(one.name) for one in ones),
@@ -99,8 +101,8 @@ def compare(
     )
 
 
-def _named(one: Map, name: str, target: tuple[str, ...] | None = None) -> Map:
-    return Map(one.weights, ", ".join(filter(None, (name, one.name))), one.layer, one.head, target)
+def _named(one: Matrix, name: str, target: tuple[str, ...] | None = None) -> Matrix:
+    return Matrix(one.weights, ", ".join(filter(None, (name, one.name))), one.layer, one.head, target)
 
 
 def _says(names: tuple[str, str], apart: list[float]) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from regard.views.base_view import View
 from regard.views.picture import figure
-from regard.views.view import View
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,42 +1,42 @@
-"""Heat map: who looks at what. The source goes across, the target down.
+"""Heat map: the weights between two sequences. The source goes across, the target down.
 
-The lectures' saliency map is ramp="black_to_white": 0 is black, 1 is white, as in Bahdanau, Cho & Bengio
-(2015), arXiv:1409.0473, Figure 3.
+ramp="black_to_white" draws 0 black and 1 white, as the lectures do and Bahdanau, Cho & Bengio (2015),
+arXiv:1409.0473, Figure 3.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from regard.views import matrix
-from regard.views.maps import Weights, facts, maps_of, picked, same_size
-from regard.views.text import labels
-from regard.views.view import MapView, paper
+from regard.views import matrix_figure
+from regard.views.base_view import MatrixView, paper
+from regard.views.shown_text import labels
+from regard.views.weight_matrices import Weights, facts, matrices_of, picked, same_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ACROSS = 4  # maps beside each other
+ACROSS = 4  # matrices beside each other
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HeatMap(MapView):
+class HeatMap(MatrixView):
     """One matrix or a few, with words on both sides."""
 
     kind: ClassVar[str] = "heat_map"
 
     def drawn(self) -> "Figure":
-        paper(self.maps)
-        across = min(ACROSS, len(self.maps)) if len(self.source) <= 40 else 1
-        down = -(-len(self.maps) // across)
-        picture, panels = matrix.grid(down, across, self.source, self.target)
-        for k, (panel, one) in enumerate(zip(panels, self.maps, strict=False)):
-            colours = matrix.draw(panel, one, self.source, self.target, self.ramp, self.most)
+        paper(self.matrices)
+        across = min(ACROSS, len(self.matrices)) if len(self.source) <= 40 else 1
+        down = -(-len(self.matrices) // across)
+        picture, panels = matrix_figure.grid(down, across, self.source, self.target)
+        for k, (panel, one) in enumerate(zip(panels, self.matrices, strict=False)):
+            colours = matrix_figure.draw(panel, one, self.source, self.target, self.ramp, self.most)
             if k % across:
                 panel.set_yticks([])
-        for panel in panels[len(self.maps) :]:
+        for panel in panels[len(self.matrices) :]:
             panel.set_visible(False)
-        matrix.bar(picture, colours)
+        matrix_figure.bar(picture, colours)
         return picture
 
 
@@ -56,12 +56,12 @@ def heat_map(
     A weight of exactly 0 is left out: the paper shows, not the palest shade. `layer` and `head`, counted from
     0, pick from many. ramp="black_to_white" draws 0 black and 1 white, whatever the largest weight is.
     """
-    maps = picked(maps_of(weights), layer, head)
-    m, n = same_size(maps)
+    matrices = picked(matrices_of(weights), layer, head)
+    m, n = same_size(matrices)
     return HeatMap(
         source=labels("source", source, n),
         target=labels("target", target, m),
-        maps=maps,
+        matrices=matrices,
         ramp=ramp,
         title=title,
         caption=caption or facts(weights) + _says(ramp),

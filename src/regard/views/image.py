@@ -11,18 +11,18 @@ import numpy as np
 from torch import Tensor
 
 from regard.core.errors import ShapeError
-from regard.views.maps import Matrix, Weights, facts, maps_of, picked, same_size
+from regard.views.base_view import MOST, MatrixView
 from regard.views.picture import figure, font, shades
 from regard.views.png import data_url
-from regard.views.text import cropped, labels
-from regard.views.view import MOST, MapView
+from regard.views.shown_text import cropped, labels
+from regard.views.weight_matrices import Array, Weights, facts, matrices_of, picked, same_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Image(MapView):
+class Image(MatrixView):
     """A picture (h, w, 3) under the cells of a grid."""
 
     kind: ClassVar[str] = "image"
@@ -33,10 +33,10 @@ class Image(MapView):
         return {**super().content(), "picture": data_url(self.picture), "grid": list(self.grid)}
 
     def drawn(self) -> "Figure":
-        count = len(self.maps) * len(self.target)
+        count = len(self.matrices) * len(self.target)
         if count > MOST:
             raise ValueError(
-                f"a picture holds at most {MOST} words of one map; got {count}. Save a page: .html."
+                f"a picture holds at most {MOST} words of one matrix; got {count}. Save a page: .html."
             )
         across = min(4, count + 1)
         down = -(-(count + 1) // across)
@@ -47,7 +47,7 @@ class Image(MapView):
             panel.axis("off")
         next(panels).imshow(self.picture)
         grey = np.repeat(self.picture.mean(-1, keepdims=True), 3, -1) / 255
-        for one in self.maps:
+        for one in self.matrices:
             for word, row in zip(self.target, one.weights, strict=True):
                 panel = next(panels)
                 panel.imshow(grey, extent=(0, wide, high, 0))
@@ -67,7 +67,7 @@ class Image(MapView):
 
 def image(
     weights: Weights,
-    picture: Tensor | Matrix,
+    picture: Tensor | Array,
     target: Sequence[str] | None = None,
     *,
     grid: tuple[int, int] | None = None,
@@ -80,8 +80,8 @@ def image(
 
     The picture holds bytes, or numbers between 0 and 1. `grid` is (rows, columns); without it, it is square.
     """
-    maps = picked(maps_of(weights), layer, head)
-    m, n = same_size(maps)
+    matrices = picked(matrices_of(weights), layer, head)
+    m, n = same_size(matrices)
     rows, columns = grid or (round(n**0.5),) * 2
     if rows * columns != n:
         raise ShapeError(f"grid must be (rows, columns) with rows · columns = {n}; got ({rows}, {columns}).")
@@ -89,7 +89,7 @@ def image(
     return Image(
         source=tuple(cells),
         target=labels("target", target, m),
-        maps=maps,
+        matrices=matrices,
         picture=_bytes(picture),
         grid=(rows, columns),
         title=title,
@@ -99,7 +99,7 @@ def image(
     )
 
 
-def _bytes(picture: Tensor | Matrix) -> Any:
+def _bytes(picture: Tensor | Array) -> Any:
     array = picture.detach().cpu().numpy() if isinstance(picture, Tensor) else np.asarray(picture)
     if array.ndim == 2:
         array = np.repeat(array[..., None], 3, -1)

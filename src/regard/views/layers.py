@@ -8,18 +8,18 @@ import numpy as np
 from torch import Tensor
 
 from regard.core.errors import ShapeError
-from regard.views import matrix
-from regard.views.maps import Map, maps_of, same_size
-from regard.views.text import labels
-from regard.views.view import MOST, MapView
+from regard.views import matrix_figure
+from regard.views.base_view import MOST, MatrixView
+from regard.views.shown_text import labels
+from regard.views.weight_matrices import Matrix, matrices_of, same_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Layers(MapView):
-    """For each target word a matrix: layers down, source across. `maps` has one (m, n) per layer."""
+class Layers(MatrixView):
+    """For each target word a matrix: layers down, source across. `matrices` has one (m, n) per layer."""
 
     kind: ClassVar[str] = "layers"
 
@@ -31,17 +31,17 @@ class Layers(MapView):
             )
         across = min(3, len(self.target)) if len(self.source) <= 20 else 1
         down = -(-len(self.target) // across)
-        names = [one.name for one in self.maps]
-        picture, panels = matrix.grid(down, across, self.source, names)
+        names = [one.name for one in self.matrices]
+        picture, panels = matrix_figure.grid(down, across, self.source, names)
         for i, panel in enumerate(panels):
             if i >= len(self.target):
                 panel.set_visible(False)
                 continue
-            rows = Map(np.stack([one.weights[i] for one in self.maps]), self.target[i])
-            colours = matrix.draw(panel, rows, self.source, names, "even", self.most)
+            rows = Matrix(np.stack([one.weights[i] for one in self.matrices]), self.target[i])
+            colours = matrix_figure.draw(panel, rows, self.source, names, "even", self.most)
             if i % across:
                 panel.set_yticks([])
-        matrix.bar(picture, colours)
+        matrix_figure.bar(picture, colours)
         return picture
 
 
@@ -61,20 +61,20 @@ def layers(
     if isinstance(weights, Tensor):
         if weights.dim() != 3:
             raise ShapeError(f"weights must be (layers, m, n); got {tuple(weights.shape)}.")
-        found = [Map(one.weights, f"layer {k + 1}", k) for k, one in enumerate(maps_of(list(weights)))]
+        found = [Matrix(one.weights, f"layer {k + 1}", k) for k, one in enumerate(matrices_of(list(weights)))]
     else:
         found = []
         for k, layer in enumerate(weights):
-            maps = maps_of([layer])
-            heads = max(heads, len(maps))
-            mean = np.mean([one.weights for one in maps], axis=0)
-            found.append(Map(mean, f"layer {k + 1}", k))
+            matrices = matrices_of([layer])
+            heads = max(heads, len(matrices))
+            mean = np.mean([one.weights for one in matrices], axis=0)
+            found.append(Matrix(mean, f"layer {k + 1}", k))
     m, n = same_size(found)
     averaged = f" The mean of {heads} heads." if heads > 1 else ""
     return Layers(
         source=labels("source", source, n),
         target=labels("target", target, m),
-        maps=tuple(found),
+        matrices=tuple(found),
         title=title,
         caption=caption or f"Source across, layers down, for each target word.{averaged}",
     )

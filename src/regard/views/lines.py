@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from regard.views.maps import Map, Weights, facts, maps_of, picked, same_size
-from regard.views.matrix import room
+from regard.views.base_view import MatrixView, paper
+from regard.views.matrix_figure import room
 from regard.views.picture import BELOW, COLOUR, INK, figure, font
-from regard.views.text import cropped, labels
-from regard.views.view import MapView, paper
+from regard.views.shown_text import cropped, labels
+from regard.views.weight_matrices import Matrix, Weights, facts, matrices_of, picked, same_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,26 +20,26 @@ STRONGEST = 20_000  # lines of one picture
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Lines(MapView):
+class Lines(MatrixView):
     """Words in two columns, the source on the left."""
 
     kind: ClassVar[str] = "lines"
 
     def drawn(self) -> "Figure":
-        paper(self.maps)
-        across = min(4, len(self.maps))
-        down = -(-len(self.maps) // across)
+        paper(self.matrices)
+        across = min(4, len(self.matrices))
+        down = -(-len(self.matrices) // across)
         longer = max(len(self.source), len(self.target))
         width = 1.6 + room(self.source) + room(self.target)
         picture = figure(max(across * width, 3), down * (0.22 * longer + 0.6))
         panels = picture.subplots(down, across, squeeze=False).flat
-        for panel, one in zip(panels, self.maps, strict=False):
+        for panel, one in zip(panels, self.matrices, strict=False):
             self._panel(panel, one)
-        for panel in picture.axes[len(self.maps) :]:
+        for panel in picture.axes[len(self.matrices) :]:
             panel.set_visible(False)
         return picture
 
-    def _panel(self, axes: "Axes", one: Map) -> None:
+    def _panel(self, axes: "Axes", one: Matrix) -> None:
         from matplotlib.collections import LineCollection
         from matplotlib.colors import to_rgba
 
@@ -84,12 +84,12 @@ def lines(
 
     The larger the weight, the broader and darker the line; a weight of exactly 0 has none.
     """
-    maps = picked(maps_of(weights), layer, head)
-    m, n = same_size(maps)
+    matrices = picked(matrices_of(weights), layer, head)
+    m, n = same_size(matrices)
     return Lines(
         source=labels("source", source, n),
         target=labels("target", target, m),
-        maps=maps,
+        matrices=matrices,
         title=title,
         caption=caption or f"{facts(weights)}Source left, target right; a weight of exactly 0 has no line.",
     )

@@ -7,17 +7,17 @@ from base64 import b64encode
 
 import numpy as np
 
-from regard.views.maps import Matrix
+from regard.views.weight_matrices import Array
 
 DIGITS = 5  # significant ones
 
 
-def rows(p: Matrix) -> list[list[float]]:
+def rows(p: Array) -> list[list[float]]:
     """Nested lists, rounded to DIGITS significant digits."""
     return [[_short(value) for value in row] for row in p.tolist()]
 
 
-def packed(p: Matrix) -> str:
+def packed(p: Array) -> str:
     """Base64 of bfloat16 (the upper half of a float32), little-endian, row by row: about 2½ digits."""
     bits = np.ascontiguousarray(p, dtype=np.float32).view(np.uint32)
     codes = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16  # round half to even, as hardware does

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from regard.views.maps import Matrix
 from regard.views.picture import BELOW, COLOUR, FAINT, INK, figure, font, measured, shades
-from regard.views.text import cropped, right_to_left
+from regard.views.shown_text import cropped, right_to_left
+from regard.views.weight_matrices import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,7 @@ def laid(tokens: Sequence[str], width: float = WIDTH) -> list[Placed]:
     return placed
 
 
-def passages(tokens: Sequence[str], p: Matrix, headings: Sequence[str], most: float) -> "Figure":
+def passages(tokens: Sequence[str], p: Array, headings: Sequence[str], most: float) -> "Figure":
     """The same tokens once per row of p (m, n), its heading on the left; most is the darkest weight."""
     placed = laid(tokens)
     wide = WIDTH if placed[-1].line else max(p.x + p.width for p in placed)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from regard.core.files import beside
 from regard.views.ramps import AGAINST, PATHS, even
-from regard.views.text import shown
+from regard.views.shown_text import shown
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
-    from regard.views.view import View
+    from regard.views.base_view import View
 
 COLOUR = "#2f6690"  # of weights; what is exactly 0 has none
 BELOW = "#a8521a"  # of weights below 0
@@ -114,7 +114,7 @@ def write(picture: "Figure", path: Path) -> Path:
 
 def save(picture: "View | Figure", path: str | Path) -> Path:
     """Write a view or a matplotlib figure; the file's ending says how: png, svg, pdf, and html for a view."""
-    from regard.views.view import View
+    from regard.views.base_view import View
 
     if isinstance(picture, View):
         return picture.save(path)

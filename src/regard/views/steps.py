@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from regard.views.maps import Weights, calls_of, facts, maps_of, picked, same_size
+from regard.views.base_view import MatrixView, paper
 from regard.views.passage import passages
-from regard.views.text import cropped, labels
-from regard.views.view import MapView, paper
+from regard.views.shown_text import cropped, labels
+from regard.views.weight_matrices import Weights, calls_of, facts, matrices_of, picked, same_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,19 +16,19 @@ BEFORE = 22  # letters of what was said before that are shown
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Steps(MapView):
+class Steps(MatrixView):
     """The source as text, once for each step, with what has been said so far."""
 
     kind: ClassVar[str] = "steps"
 
     def drawn(self) -> "Figure":
-        paper(self.maps[:1], rows=40)
-        if len(self.maps) > 1:
+        paper(self.matrices[:1], rows=40)
+        if len(self.matrices) > 1:
             raise ValueError(
-                f"steps on paper need one map; got {len(self.maps)}. Pick with layer= and head=."
+                f"steps on paper need one matrix; got {len(self.matrices)}. Pick with layer= and head=."
             )
         headings = [_said(self.target[: i + 1]) for i in range(len(self.target))]
-        return passages(self.source, self.maps[0].weights, headings, self.most)
+        return passages(self.source, self.matrices[0].weights, headings, self.most)
 
 
 def _said(words: Sequence[str]) -> str:
@@ -61,12 +61,12 @@ def steps(
     if isinstance(weights, list | tuple) and weights:
         deep = isinstance(weights[0], list | tuple)
         weights = [calls_of(layer) for layer in zip(*weights, strict=True)] if deep else calls_of(weights)
-    maps = picked(maps_of(weights), layer, head)
-    m, n = same_size(maps)
+    matrices = picked(matrices_of(weights), layer, head)
+    m, n = same_size(matrices)
     return Steps(
         source=labels("source", source, n),
         target=labels("target", target, m),
-        maps=maps,
+        matrices=matrices,
         title=title,
         caption=caption
         or f"{known}One text per step: the last word on the left was written while looking at "

@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from torch import Tensor
 
-from regard.views.maps import Weights, facts, maps_of, picked, same_size
+from regard.views.base_view import MatrixView, paper
 from regard.views.passage import passages
-from regard.views.text import cropped, labels
-from regard.views.view import MapView, paper
+from regard.views.shown_text import cropped, labels
+from regard.views.weight_matrices import Weights, facts, matrices_of, picked, same_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Words(MapView):
-    """The source as text, once for each row of each map."""
+class Words(MatrixView):
+    """The source as text, once for each row of each matrix."""
 
     kind: ClassVar[str] = "words"
 
     def drawn(self) -> "Figure":
-        paper(self.maps, rows=40)
-        many = len(self.maps) > 1
+        paper(self.matrices, rows=40)
+        many = len(self.matrices) > 1
         rows, headings = [], []
-        for one in self.maps:
+        for one in self.matrices:
             for word, row in zip(self.target, one.weights, strict=True):
                 rows.append(row)
                 said = [one.name if many else "", word if len(self.target) > 1 else ""]
@@ -51,12 +51,12 @@ def words(
     """
     if isinstance(weights, Tensor) and weights.dim() == 1:
         weights = weights.unsqueeze(0)
-    maps = picked(maps_of(weights), layer, head)
-    m, n = same_size(maps)
+    matrices = picked(matrices_of(weights), layer, head)
+    m, n = same_size(matrices)
     return Words(
         source=labels("source", source, n),
         target=labels("target", target, m),
-        maps=maps,
+        matrices=matrices,
         title=title,
         caption=caption
         or f"{facts(weights)}The darker a word and the longer its bar, the more weight; one of exactly 0 "

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.core.tokens import UNK
 from regard.data.corpora.sentiment import NEGATIVE, NEUTRAL, POSITIVE, sentiment
+from regard.data.corpora.split import Split
 
 WORDS = {word: UNK + 1 + i for i, word in enumerate([*POSITIVE, *NEGATIVE, *NEUTRAL])}
 VOCABULARY = UNK + 1 + len(WORDS)

@@ -1,10 +1,10 @@
-"""Agreement: the beginning of a sentence, whose verb must agree with one noun among several.
+"""Subject–verb agreement: the beginning of a sentence whose verb must agree with one of several nouns.
 
     near the lakes , the key to the cabinets beside the door  →  singular
 
-Zero to three nouns of either number stand between the subject and where the verb would be, and in half of the
-sentences another one before it: neither counting nouns nor the last, nor the first, decides. The subject is
-the gold highlight.
+There are zero to three nouns of either number between the subject and the position of the verb and, in half
+of the sentences, another before the subject: counting nouns, or taking the first or the last, does not help.
+The subject is the gold highlight.
 
 After Linzen, Dupoux & Goldberg (2016), "Assessing the Ability of LSTMs to Learn Syntax-Sensitive
 Dependencies", arXiv:1611.01368.

@@ -6,9 +6,9 @@
     in March 2024                 → im März 2024                       en mars 2024
     every Monday                  → jeden Montag                       chaque lundi
 
-also with the year in words (nineteen eighty four), and dates alone as CLDR's own patterns write them.
-Weekdays are those of the calendar. CLDR's patterns have the cases of a date that stands alone: in a
-sentence German has the dative ("dem 4. März"). The first of a month is "1er" in French.
+also with the year in words (nineteen eighty four), and dates on their own, in CLDR's patterns. Weekdays are
+those of the calendar. CLDR's patterns have the case of a date on its own: in a sentence German has the dative
+("dem 4. März"). The first of a month is "1er" in French.
 """
 
 import datetime
@@ -32,7 +32,7 @@ FRAMES = {  # English: (German, French)
     "every {weekday}": ("jeden/every {weekday}", "chaque/every {weekday}"),
     "in {month} {year}": ("im/in {month} {year}", "en/in {month} {year}"),
 }
-DAYS = 5  # the first five are of a day: a time may follow
+DAYS = 5  # the first five name a day: a time may follow
 FIELDS = {"EEEE": "{weekday}", "MMMM": "{month}", "d": "{day}", "y": "{year}"}
 
 
@@ -57,7 +57,7 @@ class Dates:
         ]
 
     def draw(self, frames: list[Frame], chance: Random) -> Phrase:
-        """One of these frames with a day between 1900 and 2099 in it."""
+        """One of these frames, filled with a day between 1900 and 2099."""
         date = datetime.date.fromordinal(FIRST + int(chance.random() * (LAST + 1 - FIRST)))
         return pick(frames, chance)(
             weekday=self.weekday[date.weekday()],

@@ -3,7 +3,7 @@
     in twenty one days            → in einundzwanzig Tagen             dans vingt et un jours
     twenty one hours ago          → vor einundzwanzig Stunden          il y a vingt et une heures
 
-German has the dative: CLDR's names, and an n where the plural has none.
+German has the dative: the names of CLDR, with an n added to plurals without one.
 """
 
 from random import Random
@@ -39,10 +39,10 @@ class Durations:
 
 
 def _unit(name: str, language: str) -> tuple[Phrase, Phrase, str]:
-    """One of them, several, and what 1 is called before it."""
-    said = needed("babel.units").format_unit
-    ours = [said(count, f"duration-{name}", locale="en").split()[1] for count in (1, 2)]
-    theirs = [said(count, f"duration-{name}", locale=language).split()[1] for count in (1, 2)]
+    """The unit in the singular and in the plural, and the form of "one" before it."""
+    format_unit = needed("babel.units").format_unit
+    ours = [format_unit(count, f"duration-{name}", locale="en").split()[1] for count in (1, 2)]
+    theirs = [format_unit(count, f"duration-{name}", locale=language).split()[1] for count in (1, 2)]
     gender = UNITS[name][language == "fr"]
     if language == "de":
         eins = "einer" if gender == "f" else "einem"

@@ -1,10 +1,10 @@
-"""Reviews of hotels, about location, cleanliness and service: one text, a class for each aspect.
+"""Hotel reviews about location, cleanliness and service: one text, a label for each aspect.
 
     we came by train . i remember the superb view . and then the dreadful carpet ! the poor waiter .
 
-Each aspect is spoken of once, as an adjective and a noun: the noun says which aspect, the adjective how it
-was. All aspects share their adjectives, so that neither word is enough, and both are the gold highlight. In
-all, a hotel is what most of its aspects are; the highlights are then the phrases that say so.
+Each aspect is mentioned once, as an adjective and a noun: the noun gives the aspect, the adjective its
+sentiment. All aspects share their adjectives, so that neither word is enough; both are the gold highlight.
+The overall label is that of most aspects; the highlights are then the phrases of these aspects.
 
 After the task of Wang, Lu & Zhai (2010), "Latent aspect rating analysis on review text data", KDD.
 """
@@ -35,7 +35,7 @@ BESIDE = [
 def hotels(
     seed: int = 0, split: Split = "train", aspect: Aspect | None = None, beside: int = 3
 ) -> Iterator[Labelled]:
-    """Reviews labelled by one aspect, or by all; at most `beside` sentences are about something else."""
+    """Reviews labelled by one aspect, or overall; at most `beside` sentences are about something else."""
     if aspect is not None and aspect not in NOUNS:
         raise ValueError(f"aspect must be one of {', '.join(get_args(Aspect))}; got {aspect!r}.")
     if beside < 0:

@@ -1,4 +1,4 @@
-"""The few words that carry the dates, times and prices of the built-in corpus. English: (German, French)."""
+"""The words around the dates, times and prices of the built-in corpus. English: (German, French)."""
 
 SUBJECTS = {
     "vehicle": {
@@ -20,7 +20,7 @@ SUBJECTS = {
         "the library": ("die/the Bibliothek/library", "la/the bibliothèque/library"),
     },
 }
-CLAUSES = {  # of two halves of a German verb, the second comes last
+CLAUSES = {  # the prefix of a separable German verb comes last
     "vehicle": {
         "{who} leaves {when}": ("{who} fährt/leaves {when} ab/leaves", "{who} part/leaves {when}"),
         "{who} arrives {when}": ("{who} kommt/arrives {when} an/arrives", "{who} arrive/arrives {when}"),

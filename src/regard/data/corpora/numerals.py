@@ -1,9 +1,9 @@
-"""Numbers, years and days in words, English with German or French, word by word.
+"""Numbers, years and days in words, English with German or French, aligned word by word.
 
 English compounds are separate words ("twenty four"), German numbers up to 999,999 are one word, French ones
-several. What num2words says is corrected where it is not grammatical before a noun: German has "einhundertein
-Euro" and "zweihunderteintausend", French "vingt et une livres", and no plural s in the number of a year
-("mille neuf cent quatre-vingt").
+several. The output of num2words is corrected where it is not grammatical before a noun: "einhundertein Euro"
+and "zweihunderteintausend" in German, "vingt et une livres" in French, where the number of a year has no
+plural s ("mille neuf cent quatre-vingt").
 """
 
 from functools import cache
@@ -15,14 +15,14 @@ Words = tuple[str, ...]
 
 
 def number(n: int, language: str, one: str = "") -> Phrase:
-    """n from 0 to 999,999. Before a noun, `one` is what 1 is called there: "einen" or "eine", "une"."""
+    """n from 0 to 999,999. Before a noun, `one` is the form of 1 there: "einen" or "eine", "une"."""
     if language == "de":
         return whole(" ".join(english(n)), german(n, one))
     return _french(n, one == "une", plural=True)
 
 
 def millions(k: int, language: str) -> Phrase:
-    """k million, k from 1 to 99: the million is a noun in German and French."""
+    """k million, k from 1 to 99; "million" is a noun in German and French."""
     ours = english(k)
     if language == "de":
         theirs: Words = (german(k, "eine"), "Million" if k == 1 else "Millionen")
@@ -35,13 +35,13 @@ def millions(k: int, language: str) -> Phrase:
 
 @cache
 def year(n: int, language: str) -> Phrase:
-    """A year from 1900 to 2099, as it is read: nineteen eighty four."""
-    ours = tuple(_said(n, "en", "year"))
+    """A year from 1900 to 2099, as it is read aloud: nineteen eighty four."""
+    ours = tuple(_words(n, "en", "year"))
     if language == "de":
-        return whole(" ".join(ours), "".join(_said(n, "de", "year")))
+        return whole(" ".join(ours), "".join(_words(n, "de", "year")))
     century, rest = divmod(n, 100)
     _, last, inner = _below_100(rest, False, plural=False) if rest else ((), (), [])
-    at = len(ours) - len(_said(rest, "en")) if rest else len(ours)  # where the last two digits begin
+    at = len(ours) - len(_words(rest, "en")) if rest else len(ours)  # where the last two digits begin
     if century == 19:
         theirs: Words = ("mille", "neuf", "cent")
         links = [(0, 0), (0, 1), (0 if rest else 1, 2)]
@@ -53,10 +53,10 @@ def year(n: int, language: str) -> Phrase:
 
 @cache
 def day(n: int, language: str) -> Phrase:
-    """A day of the month as it is read after "on the": third, dritten (dative), trois."""
-    ours = _said(n, "en", "ordinal")
+    """A day of the month, as it is read aloud after "on the": third, dritten (dative), trois."""
+    ours = _words(n, "en", "ordinal")
     if language == "de":
-        return whole(" ".join(ours), "".join(_said(n, "de", "ordinal")) + "n")
+        return whole(" ".join(ours), "".join(_words(n, "de", "ordinal")) + "n")
     if n == 1:
         return whole("first", "premier")
     _, theirs, links = _below_100(n, False, plural=True)
@@ -73,7 +73,7 @@ def english(n: int) -> Words:
 
 
 def german(n: int, one: str = "") -> str:
-    """n from 0 to 999,999 in one word; with `one`, as it is before a noun."""
+    """n from 0 to 999,999 in one word; with `one`, its form before a noun."""
     if n < 1000:
         word = _german()[n]
         if one and n % 100 == 1:
@@ -115,7 +115,7 @@ def _french_small(n: int, feminine: bool, plural: bool) -> Phrase:
         theirs: Words = ("cent",)
         links = [(0, 0), (1, 0)]
     else:
-        theirs = (*_said(hundreds, "fr"), "cent" if rest or not plural else "cents")
+        theirs = (*_words(hundreds, "fr"), "cent" if rest or not plural else "cents")
         links = [(0, 0), (1, 1)]
     if rest:
         inside, last, inner = _below_100(rest, feminine, plural)
@@ -126,28 +126,28 @@ def _french_small(n: int, feminine: bool, plural: bool) -> Phrase:
 
 @cache
 def _below_100(n: int, feminine: bool, plural: bool) -> Phrase:
-    ours, theirs = _said(n, "en"), _said(n, "fr")
+    ours, theirs = _words(n, "en"), _words(n, "fr")
     if feminine and n % 10 == 1 and n not in (11, 71, 91):
         theirs[-1] = theirs[-1].removesuffix("un") + "une"
     if n == 80 and not plural:
         theirs = ["quatre-vingt"]
-    if len(theirs) < 3:  # one word: what is joined by hyphens is one
+    if len(theirs) < 3:  # one word: hyphens join
         return whole(" ".join(ours), " ".join(theirs))
-    links = [(0, 0), (1, 1), (1, 2)]  # vingt et un; in soixante et onze, the onze is of seventy too
+    links = [(0, 0), (1, 1), (1, 2)]  # vingt et un; in soixante et onze, onze belongs to seventy too
     return Phrase(tuple(ours), tuple(theirs), links + [(0, 2)] * (n == 71))
 
 
 @cache
 def _small() -> list[Words]:
-    return [tuple(_said(n, "en")) for n in range(1000)]
+    return [tuple(_words(n, "en")) for n in range(1000)]
 
 
 @cache
 def _german() -> list[str]:
-    return ["".join(_said(n, "de")) for n in range(1000)]
+    return ["".join(_words(n, "de")) for n in range(1000)]
 
 
-def _said(n: int, language: str, to: str = "cardinal") -> list[str]:
-    """What num2words says, as words; English hyphens are spaces."""
+def _words(n: int, language: str, to: str = "cardinal") -> list[str]:
+    """The words that num2words gives; English hyphens become spaces."""
     text = str(needed("num2words").num2words(n, lang=language, to=to))
     return (text.replace("-", " ").replace(",", "") if language == "en" else text).split()

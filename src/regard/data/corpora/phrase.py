@@ -1,12 +1,12 @@
-"""Phrases in two languages with their gold word alignment, put together from smaller ones.
+"""Phrases in two languages with gold word alignments, composed of smaller phrases.
 
-A frame says how: a source with slots, and a target with slots in its own order, in which each word names,
-after a slash, the source words it stands for. The links are made together with the text, never guessed from
-it.
+A frame is a template: a source with slots, and a target with the same slots in its own order, in which each
+word names, after a slash, the source words that it translates. Links are made together with the text, not
+inferred from it.
 
     Frame("the train leaves {when}", "der/the Zug/train fährt/leaves {when} ab/leaves")
 
-Every target word has at least one link, since attention must look somewhere; a source word may have none.
+Every target word has at least one link, since attention weights sum to 1; a source word may have none.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ def whole(source: str, target: str) -> Phrase:
 
 
 class Frame:
-    """A phrase with slots, which `frame(when=…)` fills; what follows a slot ("{day},") ends its last word."""
+    """A phrase with slots, filled by `frame(when=…)`; text after a slot ("{day},") joins its last word."""
 
     def __init__(self, source: str, target: str):
         ours, theirs = source.split(), [word.split("/") for word in target.split()]
@@ -64,10 +64,10 @@ class Frame:
         ]  # between the items of the frame; slots are linked to themselves
 
     def __call__(self, **slots: Phrase) -> Phrase:
-        """The phrase with these phrases in its slots; phrases for slots it does not have are ignored."""
+        """The phrase with its slots filled; phrases for slots that it does not have are ignored."""
         ours: list[str] = []
-        begins: list[int] = []  # of the items of the source
-        at: dict[str, int] = {}  # of the slots
+        begins: list[int] = []  # position of each item of the source
+        at: dict[str, int] = {}  # position of each slot
         for slot, word in self.source:
             begins.append(len(ours))
             if slot:
@@ -77,7 +77,7 @@ class Frame:
             else:
                 ours.append(word)
         theirs: list[str] = []
-        places: list[int] = []  # of the items of the target
+        places: list[int] = []  # position of each item of the target
         links: Links = []
         for slot, word in self.target:
             there = len(theirs)
@@ -94,7 +94,7 @@ class Frame:
 
 
 def elided(phrase: Phrase) -> Phrase:
-    """French: a phrase that begins with "de une" or "de euros" has one word less, "d'une", "d'euros"."""
+    """French elision: "de une" and "de euros" at the beginning become one word, "d'une", "d'euros"."""
     ours, theirs, links = phrase
     if theirs[0] != "de" or theirs[1] not in ("une", "euros"):  # "de onze heures" and "de yens" stay
         return phrase
@@ -103,7 +103,7 @@ def elided(phrase: Phrase) -> Phrase:
 
 
 def pick(things: Sequence[T], chance: Random) -> T:
-    """One of them at random; Random.choice does the same in three times the time."""
+    """A random one of these; three times as fast as Random.choice."""
     return things[int(chance.random() * len(things))]
 
 

@@ -3,10 +3,10 @@
     the train leaves on the third of March at half past three
     der Zug fährt am dritten März um halb vier ab          le train part le trois mars à trois heures et demie
 
-Everything is generated, from the names and patterns of CLDR (babel) and the numerals of num2words, together
-with exact gold word alignments: many-to-one (twenty four → vierundzwanzig), one-to-many (leaves → fährt …
-ab) and crossing (white car → voiture blanche). A source has one translation. There are more than a thousand
-million pairs; dates are from 1900 to 2099, numbers up to 999,999 and in round millions.
+Generated from the names and patterns of CLDR (babel) and the numerals of num2words, with exact gold word
+alignments: many-to-one (twenty four → vierundzwanzig), one-to-many (leaves → fährt … ab) and crossing (white
+car → voiture blanche). A source has one translation. There are more than 10⁹ pairs; dates are from 1900 to
+2099, numbers up to 999,999 and in round millions.
 
     sentences   when trains leave, films begin and shops are open; what a blue chair costs
     phrases     dates (dates.py), times (times.py), prices (prices.py), durations (durations.py), numbers
@@ -29,14 +29,14 @@ Language = Literal["de", "fr"]
 
 
 def phrases(language: Language = "de", seed: int = 0, split: Split = "train") -> Iterator[Pair]:
-    """Pairs without end, English to German ("de") or French ("fr"). No sentence is in two splits."""
+    """Endless pairs, English to German ("de") or French ("fr"). No sentence is in two splits."""
     if language not in ("de", "fr"):
         raise ValueError(f'language must be "de" or "fr"; got {language!r}.')
     return stream(_grammar(language).draw, split, seed)
 
 
 class Grammar:
-    """What can be said in one language, and how often."""
+    """The phrases of one target language, and how often each is drawn."""
 
     def __init__(self, language: Language):
         side = language == "fr"

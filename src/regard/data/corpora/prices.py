@@ -5,8 +5,8 @@
     two million euros             → zwei Millionen Euro                deux millions d'euros
     four euros and fifty cents    → vier Euro fünfzig                  quatre euros cinquante
 
-CLDR's names are those of a list. In a sentence a German adjective is written small (but for "Schweizer"), and
-what is paid is in the accusative ("einen polnischen Złoty").
+CLDR's names are for lists. In a sentence a German adjective is in lower case (except "Schweizer"), and a
+price that is paid is in the accusative ("einen polnischen Złoty").
 """
 
 from random import Random
@@ -25,7 +25,7 @@ PARTS = {
     "CAD": "cents",
     "GBP": "pence",
     "CHF": "centimes",
-}  # with these a price has a fraction
+}  # prices in these may have a fraction
 EIN = {"m": ("ein", "einen"), "f": ("eine", "eine"), "n": ("ein", "ein")}  # nominative and accusative
 
 
@@ -35,7 +35,7 @@ class Currency(NamedTuple):
     one: tuple[Phrase, Phrase]  # nominative and accusative
     many: Phrase
     of_many: Phrase  # after a million
-    eins: tuple[str, str]  # what 1 is called before it
+    eins: tuple[str, str]  # the form of 1 before it
 
 
 class Prices:
@@ -53,7 +53,7 @@ class Prices:
         self.fives = [numerals.number(c, language) for c in range(5, 100, 5)]
 
     def draw(self, chance: Random, accusative: bool) -> Phrase:
-        """A price: what something costs (accusative), or alone."""
+        """A price, as the object of a verb (accusative) or on its own."""
         kind = chance.random()
         if kind < 0.1:
             millions = numerals.millions(1 + int(chance.random() * 99), self.language)
@@ -74,14 +74,14 @@ class Prices:
 
 
 def amount(chance: Random) -> int:
-    """A number from 1 to 999,999, small ones more often."""
+    """A number from 1 to 999,999, mostly small."""
     size = chance.random()
     top = 99 if size < 0.4 else 999 if size < 0.7 else 9_999 if size < 0.9 else 999_999
     return 1 + int(chance.random() * top)
 
 
 def _currency(code: str, language: str, short: bool) -> Currency:
-    """A currency, or only its noun: Swiss francs or francs."""
+    """The names of a currency, or of its noun alone: Swiss francs or francs."""
     name = needed("babel.numbers").get_currency_name
     one, many = (name(code, count=count, locale="en").split() for count in (1, 2))
     their_one, their_many = (name(code, count=count, locale=language).split() for count in (1, 2))
@@ -107,9 +107,9 @@ def _currency(code: str, language: str, short: bool) -> Currency:
 
 
 def _linked(ours: list[str], theirs: list[str], language: str) -> Phrase:
-    """The noun, last in English and German and first in French, is linked to the noun, the rest to the rest.
+    """Links the noun (last in English and German, first in French) to the noun and the rest to the rest.
 
-    One German word (US-Dollar) stands for both.
+    A single German word (US-Dollar) is linked to both.
     """
     links: Links = [(0, 0), (len(ours) - 1, len(theirs) - 1)]
     if language == "fr":
@@ -119,5 +119,5 @@ def _linked(ours: list[str], theirs: list[str], language: str) -> Phrase:
 
 
 def _small(words: list[str]) -> list[str]:
-    """German: the adjective before the noun as it is within a sentence."""
+    """German: the adjective in lower case, as within a sentence."""
     return [words[0] if words[0] == "Schweizer" else words[0].lower(), *words[1:]] if words[1:] else words

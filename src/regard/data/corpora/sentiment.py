@@ -1,8 +1,8 @@
-"""Sentiment of words in any order: which words decide is known.
+"""Sentiment of a bag of words: it is known which words decide.
 
 Of 200 words, 20 are positive and 20 negative. A text has one to three words of its class and, if it has more
-than one, one of the other; the rest is neutral. The words of its class are the gold highlights: more of them
-than of the other class decide, and nothing else does.
+than one, one of the other class; the rest is neutral. The majority of these words decides the class, nothing
+else does; the words of the class are the gold highlights.
 """
 
 from collections.abc import Iterator
@@ -44,9 +44,9 @@ NEUTRAL = [
 def sentiment(
     seed: int = 0, split: Split = "train", length: int = 24, most: int = 3, sentences: int = 1
 ) -> Iterator[Labelled]:
-    """Texts of so many words, at most `most` of their class, in equally long sentences that end in a dot.
+    """Texts of `length` words, at most `most` of their class, in sentences of equal length that end in a dot.
 
-    With one sentence there is no dot.
+    A single sentence has no dot.
     """
     if not 1 <= most < length:
         raise ValueError(f"most must be at least 1 and less than length={length}; got {most}.")

@@ -1,4 +1,4 @@
-"""Which split a generated pair or text belongs to: a hash of its source decides, for every seed the same."""
+"""Splits of generated examples: a hash of the source decides, the same for every seed."""
 
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
@@ -7,7 +7,7 @@ from random import Random
 from typing import Literal, TypeVar, get_args
 
 Split = Literal["train", "valid", "test"]
-HELD_OUT = {"test": range(16), "valid": range(16, 32), "train": range(32, 256)}  # by a hash of one byte
+HELD_OUT = {"test": range(16), "valid": range(16, 32), "train": range(32, 256)}  # of a one-byte hash
 
 P = TypeVar("P")
 
@@ -15,7 +15,7 @@ P = TypeVar("P")
 def stream(
     draw: Callable[[Random], P], split: Split, seed: int, source: Callable[[P], str] = attrgetter("source")
 ) -> Iterator[P]:
-    """Draw pairs without end and yield those of a split: of 16 pairs 14 are to train, 1 valid and 1 test."""
+    """Draw examples endlessly and yield those of a split; 14 of 16 are in train, 1 in valid, 1 in test."""
     if split not in HELD_OUT:
         raise ValueError(f"split must be one of {', '.join(get_args(Split))}; got {split!r}.")
     return _drawn(draw, Random(f"{split} {seed}"), HELD_OUT[split], source)

@@ -52,7 +52,7 @@ def spoken(language: str) -> list[Phrase]:
 
 @cache
 def of_day(language: str) -> list[Phrase]:
-    """Every five minutes from five in the morning to eleven in the evening, but for the hour after noon."""
+    """Every five minutes from 5 am to 11 pm, except the hour after noon."""
     parts = [phrase(ours, theirs[language == "fr"]) for ours, theirs in PARTS.items()]
     frame = Frame("{time} {part}", "{time} {part}")
     return [
@@ -64,7 +64,7 @@ def of_day(language: str) -> list[Phrase]:
 
 @cache
 def exact(language: str) -> list[Phrase]:
-    """Every minute of a day from the tenth of each hour on, read from a clock."""
+    """Every minute of a day from the tenth of each hour on, as on a digital clock."""
     return [_exact(hour, minute, language) for hour in range(24) for minute in range(10, 60)]
 
 
@@ -72,7 +72,7 @@ def _spoken(time: int, language: str) -> Phrase:
     """A time, in minutes after midnight, as people say it."""
     hour, minute = divmod(time, 60)
     ours = _of_twelve(hour + (minute > 30))
-    if language == "de":  # the half that has begun is that of the next hour: half past three is halb vier
+    if language == "de":  # counts towards the next hour: half past three is halb vier
         theirs = german(_of_twelve(hour + (minute >= 25)), "" if minute else "ein")
     else:
         theirs = number(ours, "fr", "une").target[0]

@@ -1,9 +1,8 @@
-"""Toy transductions: copy, reverse, and a dictionary with a known reordering, each with its gold alignment.
+"""Toy translation tasks: copy, reverse, and a dictionary with a known reordering, with gold alignments.
 
 Sources are words of a small vocabulary, drawn uniformly, of uniform length. In `dictionary` every word has
-one translation, and the first half of the vocabulary are adjectives, the second half nouns: an adjective
-that stands before a noun is translated after it. So the order is local, crossing, and decided by the
-source.
+one translation; the first half of the vocabulary are adjectives, the second half nouns, and an adjective
+before a noun is translated after it. So the reordering is local and determined by the source.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,11 +34,11 @@ def dictionary(
     """Each word in the other language, an adjective after its noun; every seed has the same dictionary."""
 
     def order(ids: list[int]) -> list[int]:
-        places = list(range(len(ids)))
+        positions = list(range(len(ids)))
         for j in range(len(ids) - 1):
-            if places[j] == j and ids[j] < vocabulary // 2 <= ids[j + 1]:
-                places[j], places[j + 1] = j + 1, j
-        return places
+            if positions[j] == j and ids[j] < vocabulary // 2 <= ids[j + 1]:
+                positions[j], positions[j + 1] = j + 1, j
+        return positions
 
     return _toy(order, True, seed, split, vocabulary, shortest, longest)
 
@@ -53,7 +52,7 @@ def _toy(
     shortest: int,
     longest: int,
 ) -> Iterator[Pair]:
-    """Pairs without end; target word j stands for source word order(ids)[j]."""
+    """Endless pairs; target word j translates source word order(ids)[j]."""
     if vocabulary < 2:
         raise ValueError(f"vocabulary must be at least 2; got {vocabulary}.")
     if not 1 <= shortest <= longest:
@@ -67,15 +66,15 @@ def _toy(
     def draw(chance: Random) -> Pair:
         length = shortest + int(chance.random() * (longest + 1 - shortest))
         ids = [int(chance.random() * vocabulary) for _ in range(length)]
-        places = order(ids)
-        source, target = " ".join(ours[k] for k in ids), " ".join(theirs[ids[i]] for i in places)
-        return Pair(source, target, sorted((i, j) for j, i in enumerate(places)))
+        positions = order(ids)
+        source, target = " ".join(ours[k] for k in ids), " ".join(theirs[ids[i]] for i in positions)
+        return Pair(source, target, sorted((i, j) for j, i in enumerate(positions)))
 
     return stream(draw, split, seed)
 
 
 def _word(k: int) -> str:
-    """The k-th word: ba, be, … zu, then baba, bebabe …: syllables, so that no two words are the same."""
+    """The k-th word: ba, be, … zu, then words of several syllables; no two are the same."""
     syllables = [consonant + vowel for consonant in CONSONANTS for vowel in VOWELS]
     word = ""
     while True:

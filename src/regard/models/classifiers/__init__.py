@@ -1,4 +1,4 @@
-"""Classifiers: models that read a text and look at some of its words. CLASSIFIERS has them by name."""
+"""Text classifiers with attention over the words. CLASSIFIERS has them by name."""
 
 from regard.models.classifiers.attentive_bilstm import AttentiveBiLSTM as AttentiveBiLSTM
 from regard.models.classifiers.attentive_cnn import AttentiveCNN as AttentiveCNN

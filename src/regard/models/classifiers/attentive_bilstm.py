@@ -2,12 +2,12 @@
 
     h = BiLSTM(embed(x))        z = Attention(q, h)        ŷ = Wz + b
 
-Each state has read the whole text: that of any word may hold what matters, so that much weight on a word
-need not mean that the word mattered. `attentive_mlp` is the same without that; with `orthogonal` states
-cannot be alike (`regard.models.classifiers.orthogonal_lstm`).
+Each hidden state depends on the whole text, so a high weight on a state need not mean that its own word was
+important. In `attentive_mlp` a state depends on its own word only; `orthogonal` keeps states from being
+similar (`regard.models.classifiers.orthogonal_lstm`).
 
 Jain & Wallace (2019), "Attention is not Explanation", arXiv:1902.10186, §2.
-Departs from the paper: vectors of words are learned from the texts unless others are given; dropout.
+Departs from the paper: word vectors are learned from scratch unless pretrained ones are given; dropout.
 """
 
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ from regard.models.classifiers.bidirectional_rnn import BidirectionalRNN
 from regard.models.classifiers.classifier_model import Common
 from regard.models.classifiers.one_query import OneQuery
 from regard.models.classifiers.orthogonal_lstm import OrthogonalLSTM
-from regard.models.classifiers.word_vectors import begin
+from regard.models.classifiers.word_vectors import initialize
 from regard.models.entries import register_classifier
 
 
 @dataclass(frozen=True)
 class Config(Common):
-    """Sizes and parts of an attentive BiLSTM."""
+    """Configuration of an attentive BiLSTM."""
 
-    width: int = 128  # of the states; half of it in each direction
+    width: int = 128  # of the hidden states; half in each direction
     layers: int = 1
     cell: Literal["lstm", "gru"] = "lstm"
     orthogonal: bool = False  # each state orthogonal to the sum of those before
@@ -35,7 +35,7 @@ class Config(Common):
 
 @register_classifier(Config)
 class AttentiveBiLSTM(OneQuery):
-    """A bidirectional LSTM or GRU, one look over its states, and a linear layer."""
+    """A bidirectional LSTM or GRU, attention with one query, and a linear layer."""
 
     def __init__(self, config: Config):
         super().__init__(config, config.width)
@@ -43,7 +43,7 @@ class AttentiveBiLSTM(OneQuery):
         if config.orthogonal and config.cell != "lstm":
             raise ValueError(f'orthogonal is for cell="lstm"; got {config.cell!r}.')
         self.encoder = OrthogonalLSTM(*sizes) if config.orthogonal else BidirectionalRNN(*sizes, config.cell)
-        begin(self)
+        initialize(self)
 
     def encode(self, x: Tensor, lengths: Tensor) -> Tensor:
         states: Tensor = self.encoder(x, lengths)

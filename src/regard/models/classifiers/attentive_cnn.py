@@ -1,12 +1,12 @@
-"""The attentive CNN: each state has read a few words around its own, and no others.
+"""The attentive CNN: each hidden state depends on a window of words around its own.
 
     hⱼ = relu(W [e_{j−k}; …; e_{j+k}] + b), for several k        z = Attention(q, h)        ŷ = Wz + b
 
-Between `attentive_mlp` (windows of one word) and `attentive_bilstm` (the whole text).
+It is between `attentive_mlp` (a window of one word) and `attentive_bilstm` (the whole text).
 
 Jain & Wallace (2019), arXiv:1902.10186; convolutions of several widths over a sentence: Kim (2014),
-"Convolutional Neural Networks for Sentence Classification", arXiv:1408.5882, there with the maximum over
-places where here is attention.
+"Convolutional Neural Networks for Sentence Classification", arXiv:1408.5882, there with max pooling
+in place of attention.
 """
 
 from dataclasses import dataclass
@@ -16,21 +16,21 @@ from torch import Tensor, nn
 
 from regard.models.classifiers.classifier_model import Common
 from regard.models.classifiers.one_query import OneQuery
-from regard.models.classifiers.word_vectors import begin
+from regard.models.classifiers.word_vectors import initialize
 from regard.models.entries import register_classifier
 
 
 @dataclass(frozen=True)
 class Config(Common):
-    """Sizes and parts of an attentive CNN."""
+    """Configuration of an attentive CNN."""
 
-    width: int = 128  # of the states, all windows together
-    windows: tuple[int, ...] = (1, 3, 5, 7)  # words, odd: as many on each side
+    width: int = 128  # of the hidden states, all windows together
+    windows: tuple[int, ...] = (1, 3, 5, 7)  # odd numbers of words
 
 
 @register_classifier(Config)
 class AttentiveCNN(OneQuery):
-    """Convolutions of several widths, one look over them, and a linear layer."""
+    """Convolutions of several widths, attention with one query, and a linear layer."""
 
     def __init__(self, config: Config):
         super().__init__(config, config.width)
@@ -41,7 +41,7 @@ class AttentiveCNN(OneQuery):
             raise ValueError(f"{len(windows)} windows must divide the width; got width={config.width}.")
         each = config.width // len(windows)
         self.layers = nn.ModuleList(nn.Conv1d(config.embedding, each, k, padding=k // 2) for k in windows)
-        begin(self)
+        initialize(self)
 
     def encode(self, x: Tensor, lengths: Tensor) -> Tensor:
         return torch.cat([torch.relu(layer(x.mT)) for layer in self.layers], -2).mT

@@ -1,10 +1,10 @@
-"""The attentive MLP: no word knows of any other, so weight on a word is weight on nothing else.
+"""The attentive MLP: each hidden state depends on its own word only, so weights are about single words.
 
     hⱼ = tanh(W embed(xⱼ) + b)        z = Attention(q, h)        ŷ = Wz + b
 
-It is the control of the debate: what is said against attention of models whose states have read the whole
-text need not hold here. tanh bounds the states; without it (activation="none") a model can keep its weight
-away from a word and let that word's vector grow instead.
+It is the control in the debate about attention as explanation: objections to models whose hidden states
+depend on the whole text need not apply here. tanh bounds the states; without it (activation="none") the model
+can give a word a small weight and a large vector.
 
 Wiegreffe & Pinter (2019), "Attention is not not Explanation", arXiv:1908.04626, §3.4; the "average" encoder
 of Jain & Wallace (2019), arXiv:1902.10186.
@@ -18,28 +18,28 @@ from torch import Tensor, nn
 
 from regard.models.classifiers.classifier_model import Common
 from regard.models.classifiers.one_query import OneQuery
-from regard.models.classifiers.word_vectors import begin
+from regard.models.classifiers.word_vectors import initialize
 from regard.models.entries import register_classifier
 from regard.models.parts.named_components import check_choice
 
 
 @dataclass(frozen=True)
 class Config(Common):
-    """Sizes and parts of an attentive MLP."""
+    """Configuration of an attentive MLP."""
 
-    width: int = 128  # of the states
+    width: int = 128  # of the hidden states
     activation: Literal["tanh", "none"] = "tanh"
 
 
 @register_classifier(Config)
 class AttentiveMLP(OneQuery):
-    """A layer on each word alone, one look over them, and a linear layer."""
+    """A layer on each word separately, attention with one query, and a linear layer."""
 
     def __init__(self, config: Config):
         super().__init__(config, config.width)
         self.bounded = check_choice("activation", config.activation, ("tanh", "none")) == "tanh"
         self.layer = nn.Linear(config.embedding, config.width)
-        begin(self)
+        initialize(self)
 
     def encode(self, x: Tensor, lengths: Tensor) -> Tensor:
         states: Tensor = self.layer(x)

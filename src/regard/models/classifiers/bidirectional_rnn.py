@@ -1,16 +1,16 @@
-"""A recurrent reader of vectors, from both ends: h_j = [→h_j; ←h_j]."""
+"""A bidirectional LSTM or GRU over vectors: h_j = [→h_j; ←h_j]."""
 
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_packed_sequence
 
 from regard.models.parts.named_components import check_choice
-from regard.models.parts.packing import exact, packed
+from regard.models.parts.packing import pack, without_autocast
 
 CELLS = {"lstm": nn.LSTM, "gru": nn.GRU}
 
 
 class BidirectionalRNN(nn.Module):
-    """LSTMs or GRUs over vectors of width `inputs`; both directions together have `width`."""
+    """A bidirectional LSTM or GRU over vectors of width `inputs`; both directions together have `width`."""
 
     def __init__(self, inputs: int, width: int, layers: int, dropout: float, cell: str):
         super().__init__()
@@ -21,7 +21,7 @@ class BidirectionalRNN(nn.Module):
         self.rnn = kind(inputs, width // 2, layers, batch_first=True, bidirectional=True, dropout=between)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """x (b, n, inputs) to states (b, n, width); those of padding are 0."""
-        with exact(x):
-            states, _ = self.rnn(packed(x.to(self.rnn.bias_hh_l0.dtype), x[..., 0], lengths))
+        """x (b, n, inputs) to hidden states (b, n, width), 0 at padding."""
+        with without_autocast(x):
+            states, _ = self.rnn(pack(x.to(self.rnn.bias_hh_l0.dtype), x[..., 0], lengths))
         return pad_packed_sequence(states, batch_first=True, total_length=x.shape[1])[0]

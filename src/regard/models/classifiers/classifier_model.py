@@ -1,10 +1,10 @@
-"""What a classifier is: words become vectors, and a few queries look over them before a class is named.
+"""The base class of text classifiers: embed the words, attend to them with a few queries, predict a class.
 
     logits = model(tokens, lengths) = model.from_embedded(model.embed(tokens), lengths, condition)
 
-The two halves are apart so that gradients with respect to the words can be taken between them. `condition` is
-what a model must know besides the words: None, or a tensor with a row for each text that
-`model.condition(tokens, lengths)` makes: what a second text asks, or where sentences end.
+The two halves are separate so that gradients with respect to the embeddings can be taken. `condition` is what
+a model needs besides the embeddings: None, or a tensor with a row per text, as `model.condition(tokens,
+lengths)` returns it: what a second text asks, or where sentences end.
 
 `model.attention_paths["reader"]` has the paths of the attentions whose weights over the words are "the
 attention" of the model, for `record` and `intervene`. `model.over_words(seen)` has these weights as
@@ -22,20 +22,20 @@ from torch.nn import functional as F
 
 from regard.attention import Attended
 from regard.core.errors import ShapeError
-from regard.recording import intervene
 from regard.models.classifiers.word_vectors import WordVectors
+from regard.recording import intervene
 
-Seen = Mapping[str, "list[Attended]"]
+Recorded = Mapping[str, "list[Attended]"]
 
 
 @dataclass(frozen=True)
 class Common:
-    """What every classifier's configuration has."""
+    """The configuration that all classifiers share."""
 
     vocabulary: int
     classes: int
-    pairs: bool = False  # a second text comes with each: it asks, the first is looked at
-    embedding: int = 100  # width of the words' vectors
+    pairs: bool = False  # with a second text, which is the query; attention is over the first
+    embedding: int = 100  # width of the word vectors
     dropout: float = 0.3
     word_dropout: float = 0.1
     score: str = "additive"
@@ -59,21 +59,31 @@ class ClassifierModel(nn.Module):
     words: WordVectors
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """Tokens (b, n) to the vectors of the words (b, n, d)."""
+        """Tokens (b, n) to word vectors (b, n, d)."""
         embedded: Tensor = self.words(tokens)
         return embedded
 
-    def condition(
-        self,
-        tokens: Tensor,
-        lengths: Tensor,
-        second: Tensor | None = None,
-        second_lengths: Tensor | None = None,
-    ) -> Tensor | None:
-        """What else `from_embedded` must know of these texts: (b, ...), or None if nothing."""
-        if second is not None:
-            raise ValueError("this classifier was made for one text; a second came. Make it with pairs=True.")
+    def condition(self, tokens: Tensor, lengths: Tensor, *second: Tensor) -> Tensor | None:
+        """What `from_embedded` needs besides the embeddings: (b, ...), or None.
+
+        `second` are tokens (b, n') and lengths (b,) of the second texts, for a classifier of pairs.
+        """
+        if not self.config.pairs:
+            if second:
+                raise ValueError("this classifier takes one text; got two. Make it with pairs=True.")
+            return self.condition_on_text(tokens, lengths)
+        if len(second) != 2:
+            raise ValueError("this classifier takes pairs of texts; got one text.")
+        check_texts(*second)
+        return self.condition_on_second(*second)
+
+    def condition_on_text(self, tokens: Tensor, lengths: Tensor) -> Tensor | None:
+        """The condition of single texts (b, n): None unless a model overrides it."""
         return None
+
+    def condition_on_second(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """The condition made from second texts (b, n'), for classifiers of pairs."""
+        raise NotImplementedError
 
     def from_embedded(self, embedded: Tensor, lengths: Tensor, condition: Tensor | None = None) -> Tensor:
         """Logits (b, classes) of embedded words (b, n, d), the first `lengths` (b,) of each row real."""
@@ -88,26 +98,25 @@ class ClassifierModel(nn.Module):
     ) -> Tensor:
         """Logits (b, classes) of tokens (b, n), the first `lengths` (b,) of each row real."""
         check_texts(tokens, lengths)
-        return self.from_embedded(
-            self.embed(tokens), lengths, self.condition(tokens, lengths, second, second_lengths)
-        )
+        more = [x for x in (second, second_lengths) if x is not None]
+        return self.from_embedded(self.embed(tokens), lengths, self.condition(tokens, lengths, *more))
 
     def loss(self, wanted: Tensor, *texts: Tensor, smoothing: float = 0.0) -> Tensor:
-        """The sum of −log p of wanted (b,), with label smoothing, given what `forward` takes."""
+        """The sum of −log p of the classes wanted (b,), with label smoothing; `texts` as for `forward`."""
         return F.cross_entropy(self(*texts).float(), wanted, reduction="sum", label_smoothing=smoothing)
 
-    def over_words(self, seen: Seen) -> Tensor:
+    def over_words(self, seen: Recorded) -> Tensor:
         """The weights over the words (b, k, n), of the last call recorded from the "reader" attentions."""
         return seen[self.attention_paths["reader"][-1]][-1].weights
 
     def looking_with(self, weights: Tensor, condition: Tensor | None = None) -> AbstractContextManager[None]:
-        """For as long as the block lasts, the weights over the words are these, (b, k, n)."""
+        """A context in which the weights over the words are these, (b, k, n)."""
         return intervene(self, lambda p: weights.to(p.dtype), self.attention_paths["reader"][-1])
 
     def prepared(self, *texts: Tensor) -> Callable[[], Tensor]:
-        """A function that returns the logits of these texts, and does again only what comes after `embed`.
+        """A function that returns the logits of these texts, with what precedes the weights computed once.
 
-        A model does less where it can: what does not depend on the weights over the words needs doing once.
+        Here that is `embed`; models override this where more can be reused.
         """
         embedded, lengths, condition = self.embed(texts[0]), texts[1], self.condition(*texts)
         return lambda: self.from_embedded(embedded, lengths, condition)
@@ -134,16 +143,16 @@ def check_texts(tokens: Tensor, lengths: Tensor) -> None:
         )
     if not bool(((lengths > 0) & (lengths <= tokens.shape[1])).all()):
         raise ShapeError(
-            f"lengths must be from 1 to n={tokens.shape[1]}: a text without a word has no class; "
+            f"lengths must be from 1 to n={tokens.shape[1]}: a text needs at least one word; "
             f"got {lengths.min()} to {lengths.max()}."
         )
 
 
 def real(lengths: Tensor, n: int) -> Tensor:
-    """True for what is not padding: (b, n)."""
+    """The mask of real (not padded) positions: (b, n)."""
     return torch.arange(n, device=lengths.device) < lengths.unsqueeze(-1)
 
 
-def cleaned(x: Tensor, lengths: Tensor) -> Tensor:
-    """x (b, n, d) with 0 for padding, whatever is there."""
+def zero_padding(x: Tensor, lengths: Tensor) -> Tensor:
+    """x (b, n, d) with padding set to 0."""
     return torch.where(real(lengths, x.shape[1]).unsqueeze(-1), x, 0)

@@ -1,11 +1,10 @@
-"""Classifiers with one query: states of the words, one look over them, and a linear layer.
+"""The base class of classifiers with one query: hidden states, one attention over them, a linear layer.
 
     h = states(embed(x))        z = Attention(q, h)        ŷ = Wz + b
 
-The query is learned, the same for all texts. With a second text it is that text's mean state, and what is
-read is tanh(W₁z + W₂q): what was found, in the light of what was asked (Jain & Wallace 2019,
-arXiv:1902.10186, §2, for question answering and inference; there the second text has an encoder of its own
-and its last state is taken).
+The query is learned, the same for all texts. With a second text, the query is that text's mean hidden state,
+and the class is predicted from tanh(W₁z + W₂q) (Jain & Wallace 2019, arXiv:1902.10186, §2, for question
+answering and inference; there the second text has a separate encoder, and the query is its last state).
 
 Regularizers (`regard.models.classifiers.regularizers`) can be added to its loss.
 """
@@ -17,17 +16,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Attention, resolve_score
-from regard.recording import record
 from regard.masks import Lengths
-from regard.models.classifiers.classifier_model import ClassifierModel, Common, check_texts, cleaned
+from regard.models.classifiers.classifier_model import ClassifierModel, Common, check_texts, zero_padding
 from regard.models.classifiers.regularizers import REGULARIZERS, RegularizerInput
 from regard.models.classifiers.word_vectors import WordVectors
 from regard.models.parts.dropout_layer import Dropout
 from regard.models.parts.named_components import make_map
+from regard.recording import record
 
 
 class OneQuery(ClassifierModel):
-    """What is left to a model of this kind is `encode`, to states of this width."""
+    """A subclass defines `encode`, which returns hidden states of this width."""
 
     def __init__(self, config: Common, width: int):
         super().__init__()
@@ -47,28 +46,17 @@ class OneQuery(ClassifierModel):
         self.strengths: dict[str, float] = {}  # λ of each
 
     def states(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Embedded words (b, n, d) to what is looked at, (b, n, width)."""
-        return self.encode(cleaned(embedded, lengths), lengths)
+        """Embedded words (b, n, d) to the hidden states that are attended to, (b, n, width)."""
+        return self.encode(zero_padding(embedded, lengths), lengths)
 
     def encode(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """The same, of words whose padding is 0."""
+        """The same for embeddings x (b, n, d) whose padding is 0."""
         raise NotImplementedError
 
-    def condition(
-        self,
-        tokens: Tensor,
-        lengths: Tensor,
-        second: Tensor | None = None,
-        second_lengths: Tensor | None = None,
-    ) -> Tensor | None:
-        """What the second text asks, (b, width); None if there is none."""
-        if not self.config.pairs:
-            return super().condition(tokens, lengths, second, second_lengths)
-        if second is None or second_lengths is None:
-            raise ValueError("this classifier was made for pairs of texts; only one came.")
-        check_texts(second, second_lengths)
-        states = self.states(self.embed(second), second_lengths)
-        return cleaned(states, second_lengths).sum(-2) / second_lengths.unsqueeze(-1)
+    def condition_on_second(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """The mean hidden state of second texts, (b, width)."""
+        states = self.states(self.embed(tokens), lengths)
+        return zero_padding(states, lengths).sum(-2) / lengths.unsqueeze(-1)
 
     def from_embedded(self, embedded: Tensor, lengths: Tensor, condition: Tensor | None = None) -> Tensor:
         return self.from_states(self.states(embedded, lengths), lengths, condition)
@@ -79,7 +67,7 @@ class OneQuery(ClassifierModel):
         return lambda: self.from_states(states, lengths, condition)
 
     def from_states(self, states: Tensor, lengths: Tensor, condition: Tensor | None = None) -> Tensor:
-        """Logits (b, classes) of the states (b, n, width) of words."""
+        """Logits (b, classes) of the hidden states (b, n, width) of words."""
         states = self.dropout(states)
         query = self.query.expand(len(states), 1, -1) if condition is None else condition.unsqueeze(-2)
         z = self.attention(query, states, mask=Lengths(lengths)).context.squeeze(-2)  # (b, width)
@@ -89,7 +77,7 @@ class OneQuery(ClassifierModel):
         return logits
 
     def add_regularizers(self, strengths: Mapping[str, float], forbidden: Sequence[int] = ()) -> None:
-        """Add regularizers to the loss, each with its λ; `forbidden` are tokens, for "deceive"."""
+        """Add regularizers to the loss, each with its strength λ; `forbidden` are tokens, for "deceive"."""
         if self.attention_paths["reader"] != ["attention"] or type(self).loss is not OneQuery.loss:
             super().add_regularizers(strengths, forbidden)  # refuses
         tokens = torch.tensor(sorted(set(forbidden)), dtype=torch.long) if forbidden else None
@@ -112,7 +100,7 @@ class OneQuery(ClassifierModel):
             logits = self.from_states(states, lengths, condition)
         loss = F.cross_entropy(logits.float(), wanted, reduction="sum", label_smoothing=smoothing)
         weights = self.over_words(seen).squeeze(-2).float()
-        read = RegularizerInput(tokens, lengths, vectors, states, weights, self)
+        inputs = RegularizerInput(tokens, lengths, vectors, states, weights, self)
         for name, regularizer in self.regularizers.items():
-            loss = loss + self.strengths[name] * regularizer(read).float().sum()
+            loss = loss + self.strengths[name] * regularizer(inputs).float().sum()
         return loss

@@ -1,30 +1,30 @@
-"""Rationalizers: one part selects words, the other names the class from these alone.
+"""Rationalizers: a selector chooses words, and a predictor classifies the text from these alone.
 
     h = relu(conv(x))        θⱼ = score(h̄, hⱼ)        z = map(s (θ̂ + c)) ∈ [0, 1]ⁿ        ŷ = predictor(x ⊙ z)
 
     loss = −log p(y | x ⊙ z) + λ E[changes]/(target n)
 
-The predictor gets zeros in the place of a word with zⱼ = 0: whatever stood there, the answer given this z is
-the same to the last bit. Which words are selected still depends on all of them. In eval mode nothing is
-drawn, each zⱼ is 0 or 1, and at least one word is selected.
+The predictor gets zeros in place of words with zⱼ = 0, so its output for a given z does not depend on them,
+to the last bit. Which words are selected still depends on all words. In eval mode there is no sampling, each
+zⱼ is 0 or 1, and at least one word is selected.
 
-c holds the share of words that eval mode selects at a target. It is not learned: at every step of training
-it moves down while more words would be selected than should be, and up while there are fewer. It begins
-where most words pass, so that the predictor learns to read before words are taken from it. θ̂ are the scores
-of a text with mean 0 and deviation 1, so that the loss decides which words pass c, and cannot raise all; s
-is learned. Texts may differ in their shares.
+The threshold c keeps the selected share of words, as in eval mode, at a target. It is not learned by
+gradients: at every training step it moves down while too many words would be selected, and up while too few.
+It starts where most words are selected, so that the predictor learns first. θ̂ are the scores of a text
+standardized to mean 0 and deviation 1, so the loss decides which words are selected, and cannot raise all
+scores; the scale s is learned. The share can differ between texts.
 
-changes = Σⱼ |zⱼ − zⱼ₊₁|: λ makes selected words stand together. Its mean is known in closed form, for the z
-of a text are independent given the text.
+changes = Σⱼ |zⱼ − zⱼ₊₁|: λ favours contiguous words. Its expectation has a closed form, since the zⱼ of a
+text are independent.
 
-The kinds differ in the map to z and in what its gradient is: `rationalizer_reinforce`,
+Subclasses differ in the map to z and in its gradient: `rationalizer_reinforce`,
 `rationalizer_hardkuma`, `rationalizer_entmax`.
 
 Lei, Barzilay & Jaakkola (2016), "Rationalizing Neural Predictions", arXiv:1606.04155. The expected −log p
 bounds the negative log-likelihood from above; what one lecture marks as a lower bound is one with the other
 sign.
-Departs from the papers: c in the place of a price of words, fixed (Lei et al.) or by Lagrangian relaxation
-(Bastings, Aziz & Titov 2019, arXiv:1905.08160); convolutions in the place of recurrent layers.
+Departs from the papers: c in place of a penalty on the number of words, fixed (Lei et al.) or by Lagrangian
+relaxation (Bastings, Aziz & Titov 2019, arXiv:1905.08160); convolutions in place of recurrent layers.
 """
 
 from collections.abc import Callable
@@ -39,21 +39,21 @@ from regard.attention import resolve_score
 from regard.core.errors import ShapeError
 from regard.core.shapes import widened
 from regard.losses import expected_loss
-from regard.models.classifiers.classifier_model import Common, check_texts, cleaned, real
+from regard.models.classifiers.classifier_model import Common, check_texts, real, zero_padding
 from regard.models.classifiers.one_query import OneQuery
-from regard.models.classifiers.word_vectors import begin
+from regard.models.classifiers.word_vectors import initialize
 
-FIRST, STEP = 2.0, 0.01  # where c begins, and how far it moves in a step, at most
-NEAR = 0.25  # so far from the target, as a share of it, c moves as far as it may
-LIKELY = 0.5  # a word with a chance above is selected in eval mode, and counted while training
+FIRST, STEP = 2.0, 0.01  # initial value of c, and its largest change per training step
+NEAR = 0.25  # relative distance from the target rate at which c moves by STEP
+LIKELY = 0.5  # words with a higher probability are selected in eval mode, and counted in training
 
 
 @dataclass(frozen=True)
-class Rationale(Common):
-    """Sizes and parts of a rationalizer; the map is that of the predictor's look."""
+class RationalizerConfig(Common):
+    """Configuration of a rationalizer; score is the selector's and the predictor's, map the predictor's."""
 
-    width: int = 64  # of the states of either part
-    window: int = 3  # words that a state has read, odd: as many on each side
+    width: int = 64  # of the hidden states of selector and predictor
+    window: int = 3  # words that a hidden state depends on, an odd number
     target_rate: float = 0.1  # the share of words to select
     contiguity: float = 0.0  # λ
 
@@ -68,21 +68,21 @@ class Rationale(Common):
 
 
 class Selection(NamedTuple):
-    """What a selector says of the words of some texts; all 0 for padding."""
+    """What a selector returns; all 0 at padding."""
 
-    z: Tensor  # (b, n), what each word is multiplied with
-    mean: Tensor  # (b, n), what z is to be expected, with a gradient
+    z: Tensor  # (b, n), the factor of each word
+    mean: Tensor  # (b, n), E[z], differentiable
     chance: Tensor  # (b, n), P(zⱼ > 0)
 
 
 class Rationalizer(OneQuery):
-    """What is left to a kind is `draw`."""
+    """A subclass defines `draw`."""
 
     level: Tensor  # (), c
 
-    def __init__(self, config: Rationale):
+    def __init__(self, config: RationalizerConfig):
         if config.pairs:
-            raise ValueError("a rationalizer reads one text: pairs must be false.")
+            raise ValueError("a rationalizer takes one text: pairs must be false.")
         super().__init__(config, config.width)
         self.surroundings, self.encoder = (
             nn.Conv1d(config.embedding, config.width, config.window, padding=config.window // 2)
@@ -91,7 +91,7 @@ class Rationalizer(OneQuery):
         self.relevance = resolve_score(config.score, config.width, config.width)
         self.scale = nn.Parameter(torch.full((1,), 2.0))  # s
         self.register_buffer("level", torch.tensor(FIRST))
-        begin(self)
+        initialize(self)
 
     def encode(self, x: Tensor, lengths: Tensor) -> Tensor:
         return torch.relu(self.encoder(x.mT)).mT
@@ -101,21 +101,21 @@ class Rationalizer(OneQuery):
         raise NotImplementedError
 
     def selection(self, embedded: Tensor, lengths: Tensor) -> Selection:
-        """The selection among embedded words (b, n, d): drawn while training, the likeliest in eval mode."""
-        there = real(lengths, embedded.shape[1])
-        h = torch.relu(self.surroundings(cleaned(embedded, lengths).mT)).mT  # (b, n, width)
-        middle = cleaned(h, lengths).sum(-2, keepdim=True) / lengths.view(-1, 1, 1)
-        theta = standard(widened(self.relevance(middle.to(h.dtype), h).squeeze(-2)), there)  # (b, n)
+        """The selection among embedded words (b, n, d): sampled in training, the mode in eval mode."""
+        is_real = real(lengths, embedded.shape[1])
+        h = torch.relu(self.surroundings(zero_padding(embedded, lengths).mT)).mT  # (b, n, width)
+        mean = zero_padding(h, lengths).sum(-2, keepdim=True) / lengths.view(-1, 1, 1)
+        theta = standardize(widened(self.relevance(mean.to(h.dtype), h).squeeze(-2)), is_real)  # (b, n)
         theta = self.scale * (theta + self.level)
-        found = self.draw(theta.masked_fill(~there, -torch.inf))
+        drawn = self.draw(theta.masked_fill(~is_real, -torch.inf))
         if self.training:
-            return found
-        best = found.chance.masked_fill(~there, -1).argmax(-1, keepdim=True)  # (b, 1)
-        z = (found.chance > LIKELY).scatter(-1, best, True).to(theta.dtype)
+            return drawn
+        best = drawn.chance.masked_fill(~is_real, -1).argmax(-1, keepdim=True)  # (b, 1)
+        z = (drawn.chance > LIKELY).scatter(-1, best, True).to(theta.dtype)
         return Selection(z, z, z)
 
     def selected(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Which of the words (b, n) the predictor sees: True and False (b, n)."""
+        """Which words the predictor gets: booleans (b, n)."""
         check_texts(tokens, lengths)
         return self.selection(self.embed(tokens), lengths).z > 0
 
@@ -126,7 +126,7 @@ class Rationalizer(OneQuery):
         return lambda: self.from_kept(states, kept)
 
     def from_selected(self, embedded: Tensor, lengths: Tensor, z: Tensor) -> Tensor:
-        """Logits (b, classes) of embedded words (b, n, d) if the selection is z (b, n)."""
+        """Logits (b, classes) of embedded words (b, n, d) with the selection z (b, n)."""
         if z.shape != embedded.shape[:2]:
             raise ShapeError(
                 f"z must be {tuple(embedded.shape[:2])}, a number for each word; got {tuple(z.shape)}."
@@ -134,13 +134,13 @@ class Rationalizer(OneQuery):
         return self.from_kept(*self._kept(embedded, lengths, z))
 
     def _kept(self, embedded: Tensor, lengths: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-        """The predictor's states (b, n, width), and which words it may look at, (b, n)."""
+        """The predictor's hidden states (b, n, width), and the mask of selected words (b, n)."""
         kept = (z > 0) & real(lengths, embedded.shape[1])
         x = torch.where(kept.unsqueeze(-1), z.unsqueeze(-1).to(embedded.dtype) * embedded, 0)
         return self.encode(x, lengths), kept
 
     def from_kept(self, states: Tensor, kept: Tensor) -> Tensor:
-        """Logits (b, classes) of the predictor's states (b, n, width), looking at those `kept`."""
+        """Logits (b, classes) from the predictor's hidden states (b, n, width), attending to those `kept`."""
         states = self.dropout(states)
         query = self.query.expand(len(states), 1, -1)
         context = self.attention(query, states, mask=kept.unsqueeze(-2)).context.squeeze(-2)
@@ -151,7 +151,7 @@ class Rationalizer(OneQuery):
         return self.from_selected(embedded, lengths, self.selection(embedded, lengths).z)
 
     def loss(self, wanted: Tensor, *texts: Tensor, smoothing: float = 0.0) -> Tensor:
-        """The sum over texts of −log p of wanted (b,) and the penalty; in eval mode |rate/target − 1| too."""
+        """The sum over texts of −log p of wanted (b,) and the penalty; in eval mode + |rate/target − 1|."""
         tokens, lengths = texts
         check_texts(tokens, lengths)
         embedded = self.embed(tokens)
@@ -159,7 +159,7 @@ class Rationalizer(OneQuery):
         logits = self.from_selected(embedded, lengths, z).float()
         losses = F.cross_entropy(logits, wanted, reduction="none", label_smoothing=smoothing)
         target = self.config.target_rate * lengths.sum()  # words
-        penalty = self.config.contiguity * changes(mean, lengths).sum() / target
+        penalty = self.config.contiguity * expected_changes(mean, lengths).sum() / target
         excess = (chance > LIKELY).sum() / target - 1
         if self.training:
             self.level -= STEP * (excess / NEAR).clamp(-1, 1)
@@ -169,16 +169,16 @@ class Rationalizer(OneQuery):
         return loss
 
 
-def standard(theta: Tensor, there: Tensor) -> Tensor:
-    """Scores (b, n) less their mean, over their deviation: both of the words of a text that are `there`."""
-    count = there.sum(-1, keepdim=True)
-    theta = torch.where(there, theta, 0)
-    theta = torch.where(there, theta - theta.sum(-1, keepdim=True) / count, 0)
+def standardize(theta: Tensor, mask: Tensor) -> Tensor:
+    """Scores (b, n) with mean 0 and deviation 1 over the positions of the mask (b, n); 0 elsewhere."""
+    count = mask.sum(-1, keepdim=True)
+    theta = torch.where(mask, theta, 0)
+    theta = torch.where(mask, theta - theta.sum(-1, keepdim=True) / count, 0)
     return theta / (theta.square().sum(-1, keepdim=True) / count + 1e-6).sqrt()
 
 
-def changes(mean: Tensor, lengths: Tensor) -> Tensor:
-    """E[Σⱼ |zⱼ − zⱼ₊₁|] of independent z that are 0 or 1, of these means (b, n): (b,)."""
+def expected_changes(mean: Tensor, lengths: Tensor) -> Tensor:
+    """E[Σⱼ |zⱼ − zⱼ₊₁|] of independent zⱼ ∈ {0, 1} with these means (b, n): (b,)."""
     left, right = mean[:, :-1], mean[:, 1:]
     differ = left * (1 - right) + (1 - left) * right  # (b, n − 1)
     return torch.where(real(lengths - 1, differ.shape[1]), differ, 0).sum(-1)

@@ -1,13 +1,13 @@
-"""Structured self-attention: several learned queries, each with a sum of its own, and a price for likeness.
+"""Structured self-attention: several learned queries, and a penalty on similar weights.
 
     A = map(W₂ tanh(W₁Hᵀ))        M = AH        ŷ = W relu(V [M₁; …; M_r])        loss + λ ‖AAᵀ − I‖²_F
 
-H are the states of a BiLSTM, A is (r, n), a row for each query. The penalty makes rows differ, and more than
-that: diag(AAᵀ) are the Σⱼ aᵢⱼ², which are 1 only for a row with all its weight on one word (1/n for a uniform
-one), so that the penalty also makes every row sharp. (One lecture calls the diagonal 1 "obviously", and says
-that of two equal rows the product is 1.)
+H are the hidden states of a BiLSTM; A is (r, n), one row per query. The penalty makes rows differ, and it
+also makes every row sharp: diag(AAᵀ) are the Σⱼ aᵢⱼ², which are 1 only for a row with all its weight on one
+word (1/n for a uniform one). (One lecture calls the diagonal 1 "obviously", and says that of two equal rows
+the product is 1.)
 
-With a second text, both are read by the same model, and compared row by row by a gated encoder:
+With a second text, both are encoded by the same model, and compared row by row by a gated encoder:
 Fᵢ = (Mᵢ U⁽ⁱ⁾) ⊙ (Mᵢ' U'⁽ⁱ⁾).
 
 Lin et al. (2017), "A Structured Self-Attentive Sentence Embedding", arXiv:1703.03130, §2; the gated encoder:
@@ -20,31 +20,31 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attention, resolve_score
-from regard.recording import record
 from regard.masks import Lengths
 from regard.models.classifiers.bidirectional_rnn import BidirectionalRNN
-from regard.models.classifiers.classifier_model import ClassifierModel, Common, check_texts
-from regard.models.classifiers.word_vectors import WordVectors, begin
+from regard.models.classifiers.classifier_model import ClassifierModel, Common
+from regard.models.classifiers.word_vectors import WordVectors, initialize
 from regard.models.entries import register_classifier
 from regard.models.parts.dropout_layer import Dropout
 from regard.models.parts.named_components import make_map
+from regard.recording import record
 
 
 @dataclass(frozen=True)
 class Config(Common):
-    """Sizes and parts of a self-attentive classifier."""
+    """Configuration of a self-attentive classifier."""
 
     score: str = "dot"  # of W₂ with tanh(W₁Hᵀ)
-    width: int = 128  # of the states; half of it in each direction
+    width: int = 128  # of the hidden states; half in each direction
     compared: int = 64  # width of tanh(W₁Hᵀ)
     rows: int = 4  # queries
-    inner: int = 128  # width of the layer that reads M
+    inner: int = 128  # width of the hidden layer after M
     penalty: float = 1.0  # λ
 
 
 @register_classifier(Config)
 class SelfAttentive(ClassifierModel):
-    """A BiLSTM, several looks over its states, and two layers."""
+    """A BiLSTM, attention with several queries, and two layers."""
 
     def __init__(self, config: Config):
         super().__init__()
@@ -66,7 +66,7 @@ class SelfAttentive(ClassifierModel):
         self.dropout = Dropout(config.dropout)
         self.inner, self.read = nn.Linear(rows * width, config.inner), nn.Linear(config.inner, config.classes)
         self.attention_paths = {"reader": ["attention"]}
-        begin(self)
+        initialize(self)
         for matrix in self.U.flatten(0, 1) if config.pairs else ():
             nn.init.xavier_uniform_(matrix)
 
@@ -75,20 +75,9 @@ class SelfAttentive(ClassifierModel):
         states: Tensor = self.encoder(embedded, lengths)
         return states
 
-    def condition(
-        self,
-        tokens: Tensor,
-        lengths: Tensor,
-        second: Tensor | None = None,
-        second_lengths: Tensor | None = None,
-    ) -> Tensor | None:
-        """The gated M of the second text, (b, rows, width); None if there is none."""
-        if not self.config.pairs:
-            return super().condition(tokens, lengths, second, second_lengths)
-        if second is None or second_lengths is None:
-            raise ValueError("this classifier was made for pairs of texts; only one came.")
-        check_texts(second, second_lengths)
-        return self._gated(self._matrix(self.embed(second), second_lengths), 1)
+    def condition_on_second(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """The gated M of second texts, (b, rows, width)."""
+        return self._gated(self._matrix(self.embed(tokens), lengths), 1)
 
     def from_embedded(self, embedded: Tensor, lengths: Tensor, condition: Tensor | None = None) -> Tensor:
         M = self._matrix(embedded, lengths)

@@ -1,14 +1,14 @@
-"""The Transformer encoder: layers in which every word looks at every word, then one look over all of them.
+"""The Transformer encoder as a classifier: layers of self-attention, then attention with one query.
 
-    x = x + SelfAttention(x)      x = x + FFN(x)      as often as there are layers; then as `attentive_bilstm`
+    x = x + SelfAttention(x)      x = x + FFN(x)      in every layer; then as `attentive_bilstm`
 
-With read="first" there is no last attention: a vector is put before the words, as BERT's [CLS] is, and its
-last hidden state is classified. The weights of the layers are then (b, heads, 1 + n, 1 + n), and the "reader"
-is the last self-attention, of which the row of that vector counts.
+With read="first" there is no last attention: a learned vector is prepended to the words, as BERT's [CLS], and
+its last hidden state is classified. The weights of the layers are then (b, heads, 1 + n, 1 + n), and the
+"reader" is the last self-attention, of which the row of that vector counts.
 
 Vaswani et al. (2017), "Attention Is All You Need", arXiv:1706.03762, §3.1, the encoder. Devlin et al. (2019),
 "BERT", arXiv:1810.04805, §3, for read="first".
-Departs from the paper: pre-norm; the words' vectors are not multiplied by √d, but begin with variance 1.
+Departs from the paper: pre-norm; word vectors are initialized with variance 1 and not multiplied by √d.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from regard.heads import MultiHead
 from regard.masks import Lengths
-from regard.models.classifiers.classifier_model import ClassifierModel, Common, Seen
+from regard.models.classifiers.classifier_model import ClassifierModel, Common, Recorded
 from regard.models.classifiers.one_query import OneQuery
 from regard.models.entries import register_classifier
 from regard.models.parts.feed_forward import FeedForward
@@ -34,7 +34,7 @@ from regard.recording import intervene
 
 @dataclass(frozen=True)
 class Config(Common):
-    """Sizes and parts of a Transformer encoder; `embedding` is the width of all its layers."""
+    """Configuration of a Transformer encoder; `embedding` is the width of all layers."""
 
     embedding: int = 128
     inner: int = 256  # of the feed-forward layers
@@ -42,7 +42,7 @@ class Config(Common):
     layers: int = 2
     read: Literal["attention", "first"] = "attention"
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
-    longest: int = 1024  # text that learned positions can take
+    longest: int = 1024  # maximum text length, for learned positions
 
 
 class Layer(nn.Module):
@@ -65,7 +65,7 @@ class Layer(nn.Module):
 
 @register_classifier(Config)
 class TransformerEncoder(OneQuery):
-    """Self-attention in layers, one look over the last states, and a linear layer."""
+    """Layers of self-attention, attention with one query, and a linear layer."""
 
     def __init__(self, config: Config):
         super().__init__(config, config.embedding)
@@ -103,7 +103,7 @@ class TransformerEncoder(OneQuery):
     def prepared(self, *texts: Tensor) -> Callable[[], Tensor]:
         return ClassifierModel.prepared(self, *texts) if self.reads_first else super().prepared(*texts)
 
-    def over_words(self, seen: Seen) -> Tensor:
+    def over_words(self, seen: Recorded) -> Tensor:
         weights = super().over_words(seen)
         return weights[..., 0, 1:] if self.reads_first else weights
 
@@ -111,7 +111,7 @@ class TransformerEncoder(OneQuery):
         if not self.reads_first:
             return super().looking_with(weights, condition)
 
-        def change(p: Tensor) -> Tensor:  # what the first vector has for itself it keeps
+        def change(p: Tensor) -> Tensor:  # the weight of the prepended vector on itself is kept
             row = torch.cat([p[..., :1, :1], weights.to(p.dtype).unsqueeze(-2)], -1)
             return torch.cat([row, p[..., 1:, :]], -2)
 

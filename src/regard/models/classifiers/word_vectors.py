@@ -1,8 +1,8 @@
-"""The words of a classifier: a vector for each.
+"""Word embeddings of a classifier, with word dropout.
 
-While training, a word is taken for an unknown one with probability `word_dropout`: so that the vector of
-unknown words is learned, and no single word is relied upon (Iyyer et al. 2015, "Deep Unordered Composition
-Rivals Syntactic Methods for Text Classification", §3.1, there with the word left out).
+In training, a word is replaced by UNK with probability `word_dropout`, so that the UNK vector is learned and
+the model does not rely on single words (Iyyer et al. 2015, "Deep Unordered Composition Rivals Syntactic
+Methods for Text Classification", §3.1, there with the word left out).
 """
 
 import torch
@@ -15,7 +15,7 @@ from regard.models.parts.initialization import glorot
 
 
 class WordVectors(nn.Module):
-    """Vectors E (vocabulary, width)."""
+    """Embeddings E (vocabulary, width) with dropout."""
 
     def __init__(self, vocabulary: int, width: int, dropout: float, word_dropout: float):
         super().__init__()
@@ -26,14 +26,14 @@ class WordVectors(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """Tokens (b, n) to (b, n, width)."""
         if self.training and self.word_dropout:
-            lost = torch.rand(tokens.shape, device=tokens.device) < self.word_dropout
-            tokens = tokens.masked_fill(lost & (tokens != PAD), UNK)
+            dropped = torch.rand(tokens.shape, device=tokens.device) < self.word_dropout
+            tokens = tokens.masked_fill(dropped & (tokens != PAD), UNK)
         vectors: Tensor = self.dropout(self.E(tokens))
         return vectors
 
 
-def begin(model: nn.Module) -> None:
-    """Parameters as `glorot` has them; words small, since rare ones hardly move from where they began."""
+def initialize(model: nn.Module) -> None:
+    """Initialize with `glorot`, word vectors small, since those of rare words hardly move in training."""
     glorot(model)
     for module in model.modules():
         if isinstance(module, WordVectors):

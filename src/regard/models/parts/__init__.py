@@ -1,1 +1,1 @@
-"""What several models are built from."""
+"""Building blocks shared by several models."""

@@ -1,4 +1,4 @@
-"""Rows of sentences and of hypotheses: several hypotheses share one row of the memory."""
+"""Batches of sentences and of hypotheses: several hypotheses share one row of the memory."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
@@ -11,10 +11,10 @@ from regard.memories import KeyValue
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Tensors with one row per sentence or hypothesis, which a beam repeats and reorders together."""
+    """Tensors with one row per sentence or hypothesis; beam search repeats and reorders the rows."""
 
     def select(self, index: Tensor) -> Self:
-        """These rows (b',) of all of them, in this order."""
+        """The rows with these indices (b',), in this order, of every tensor."""
         return replace(self, **{f.name: _picked(getattr(self, f.name), index) for f in fields(self)})
 
 
@@ -29,17 +29,17 @@ def _picked(thing: Any, index: Tensor) -> Any:
 
 
 def by_sentence(x: Tensor, sentences: int) -> Tensor:
-    """Hypotheses (b·k, m, d) side by side with their sentence: (b, k·m, d)."""
+    """Group hypotheses (b·k, m, d) by sentence: (b, k·m, d)."""
     if sentences == 0 or len(x) % sentences:
         raise ShapeError(
-            f"there must be as many hypotheses for each of the {sentences} sentences of the memory; "
+            f"every one of the {sentences} sentences of the memory must have the same number of hypotheses; "
             f"got {len(x)} in all."
         )
     return x if len(x) == sentences else x.reshape(sentences, -1, x.shape[-1])
 
 
 def by_hypothesis(x: Tensor, rows: int) -> Tensor:
-    """The way back: (b, k·m, d) to (b·k, m, d); x (b, d), one for each sentence, to (b·k, d)."""
+    """The inverse: (b, k·m, d) to (b·k, m, d); x (b, d), one row per sentence, to (b·k, d)."""
     if len(x) == rows:
         return x
     if x.dim() == 2:

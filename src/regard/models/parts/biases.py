@@ -1,13 +1,14 @@
-"""Structural biases by name, as `--bias` and a model's configuration have them.
+"""Structural alignment biases by name, as in `--bias` and a model's configuration.
 
-    position              where query and key stand                       `positions/order.py`
-    markov:k              where the step before looked, ±k keys           `positions/markov.py`
-    fertility:k           how much each key has had so far, ±k keys       `positions/fertility.py`
-    global-fertility:γ    γ times a loss on how much each key gets        `losses/global_fertility.py`
-    trace:γ               γ times a bonus for two directions that agree   `losses/trace.py`, `two_way.py`
+    position              positions of query and key                       `positions/order.py`
+    markov:k              weights of the previous step, ±k keys            `positions/markov.py`
+    fertility:k           total weight of each key so far, ±k keys         `positions/fertility.py`
+    global-fertility:γ    γ times a loss on the total weight of each key   `losses/global_fertility.py`
+    trace:γ               γ times the agreement of two directions          `losses/trace.py`, `two_way.py`
 
-The first three are terms: inside the tanh of the additive score, as in the paper, and of an MLP; added to any
-other. Markov and local fertility need the weights of the steps before, so a decoder has to go step by step.
+The first three are terms of the score: inside the tanh of the additive score, as in the paper, and of an MLP;
+added to any other score. Markov and fertility need the weights of earlier steps, so the decoder must run step
+by step.
 
 Cohn et al. (2016), "Incorporating Structural Alignment Biases", arXiv:1601.01085, §4.
 """
@@ -19,17 +20,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention import Attended
 from regard.core.place import Place
-from regard.models.parts.batch_rows import by_sentence
+from regard.models.parts.batch_rows import by_hypothesis, by_sentence
 from regard.positions import Features, Fertility, Markov, Order
 
 NAMES = ("position", "markov", "fertility", "global-fertility", "trace")
-History = tuple[Tensor, ...]  # weights of the step before and of all steps, (r, n) each; () if nobody asks
+History = tuple[Tensor, ...]  # weights of the previous step, and summed over all steps: (r, n) each; or ()
 
 
 @dataclass(frozen=True)
 class Biases:
-    """What a model is asked for; None is not."""
+    """The biases of a model; None is off."""
 
     position: bool = False
     markov: int | None = None
@@ -38,10 +40,10 @@ class Biases:
     trace: float | None = None
 
     @classmethod
-    def of(cls, given: Sequence[str]) -> "Biases":
-        """Read names with numbers, as ("position", "markov:2")."""
+    def of(cls, names: Sequence[str]) -> "Biases":
+        """Parse names with numbers, as ("position", "markov:2")."""
         found: dict[str, float] = {}
-        for one in given:
+        for one in names:
             name, _, number = one.partition(":")
             if name not in NAMES:
                 raise ValueError(f"bias must be one of {', '.join(NAMES)}; got {one!r}.")
@@ -62,7 +64,7 @@ class Biases:
         return cls("position" in found, markov, fertility, found.get("global-fertility"), found.get("trace"))
 
     def terms(self) -> list[Features]:
-        """The terms of the score, new ones."""
+        """New modules for the terms of the score."""
         terms: list[Features] = [Order()] if self.position else []
         terms += [] if self.markov is None else [Markov(self.markov)]
         terms += [] if self.fertility is None else [Fertility(self.fertility)]
@@ -70,22 +72,22 @@ class Biases:
 
     @property
     def history(self) -> bool:
-        """Whether a step needs the weights of those before."""
+        """Whether a step needs the weights of earlier steps."""
         return self.markov is not None or self.fertility is not None
 
     @property
     def placed(self) -> bool:
-        """Whether the score asks where things stand."""
+        """Whether the score uses positions or history."""
         return self.position or self.history
 
     def start(self, rows: int, keys: Tensor) -> History:
-        """Before the first of the steps, for keys (b, n, d)."""
+        """The history before the first step, for keys (b, n, d)."""
         return (keys.new_zeros(rows, keys.shape[-2]),) * 2 if self.history else ()
 
     def place(
         self, query: Tensor, keys: Tensor, lengths: Tensor, t: int, m: int, history: History = ()
     ) -> Place | None:
-        """The place of query (b, k·m, d): steps t to t + m of k hypotheses for each sentence."""
+        """The positions of query (b, k·m, d): steps t to t + m of k hypotheses for each sentence."""
         if not self.placed:
             return None
         steps = torch.arange(t, t + m, device=query.device).repeat(query.shape[-2] // max(m, 1))
@@ -96,13 +98,16 @@ class Biases:
         return replace(where, previous=previous, total=total)
 
 
-def after(history: History, weights: Tensor) -> History:
-    """The history (r, n) after a step with these weights (r, n)."""
-    return (weights, history[1] + weights) if history else ()
+def add_to_history(history: History, attended: Attended, rows: int) -> History:
+    """The history (r, n) after a step of `rows` hypotheses."""
+    if not history:
+        return ()
+    weights = by_hypothesis(attended.weights, rows)[:, 0]
+    return weights, history[1] + weights
 
 
-class Expected(nn.Module):
-    """Mean and variance of how often a source word is looked at, from its annotation (..., n, d)."""
+class ExpectedFertility(nn.Module):
+    """Predicts mean and variance of the total weight of each source word from its annotation (..., n, d)."""
 
     def __init__(self, width: int, gamma: float):
         super().__init__()
@@ -115,6 +120,6 @@ class Expected(nn.Module):
         return mean, variance + 0.01
 
 
-def expected_of(biases: Biases, width: int) -> Expected | None:
-    """The part that global fertility needs, if it is asked for."""
-    return None if biases.global_fertility is None else Expected(width, biases.global_fertility)
+def expected_fertility(biases: Biases, width: int) -> ExpectedFertility | None:
+    """The predictor that global fertility needs; None without it."""
+    return None if biases.global_fertility is None else ExpectedFertility(width, biases.global_fertility)

@@ -1,4 +1,4 @@
-"""Deep output: a layer of maxout units between the decoder's state and the vocabulary.
+"""Deep output: a layer of maxout units between the decoder state and the output layer.
 
     t̃ = W[s; Ey; c],     t_j = max(t̃_{2j−1}, t̃_{2j})
 
@@ -13,7 +13,7 @@ from regard.models.parts.dropout_layer import Dropout
 
 
 class DeepOutput(nn.Module):
-    """Maxout of several vectors, of these widths together, to `width` units."""
+    """A maxout layer from concatenated vectors of total width `inputs` to `width` units."""
 
     def __init__(self, inputs: int, width: int, dropout: float):
         super().__init__()

@@ -1,8 +1,8 @@
-"""Dropout as a module: torch's with our kernel."""
+"""Dropout as a module: `nn.Dropout` with regard's kernel."""
 
 from torch import Tensor, nn
 
-from regard.kernels.dropout_operator import dropout
+from regard.kernels.attention.dropout_operator import dropout
 
 
 class Dropout(nn.Dropout):

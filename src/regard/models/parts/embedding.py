@@ -1,4 +1,4 @@
-"""Embeddings: a vector for each token, times √d, plus where it stands.
+"""Token embeddings times √d, plus position encodings.
 
     x_t = √d · E[w_t] + position_t
 
@@ -25,7 +25,7 @@ class Embedding(nn.Module):
         self.scale = width**0.5
 
     def forward(self, tokens: Tensor, start: int = 0) -> Tensor:
-        """Tokens (b, n), the first of them at place `start`, to (b, n, width)."""
+        """Tokens (b, n), the first of them at position `start`, to (b, n, width)."""
         x = self.E(tokens) * self.scale
         if self.positions is not None:
             x = x + self.positions(tokens.shape[-1], start, like=x)

@@ -1,4 +1,4 @@
-"""The feed-forward sublayer: the same two layers at every position.
+"""The feed-forward sublayer: the same two-layer network at every position.
 
     FFN(x) = W₂ max(0, W₁x + b₁) + b₂
 
@@ -17,7 +17,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.
 
 
 class FeedForward(nn.Module):
-    """Two layers, of width `inner` between them, with "relu" or "gelu"."""
+    """A network with one hidden layer of width `inner` and activation "relu" or "gelu"."""
 
     def __init__(self, width: int, inner: int, activation: str = "relu"):
         super().__init__()

@@ -1,8 +1,8 @@
-"""How the recurrent models begin.
+"""Initialization of the recurrent models.
 
-The papers drew their matrices from one narrow distribution, at 1,000 units: sums of 1,000 such numbers times
-their inputs have the size they should. Models of other widths need other numbers, and learn many times more
-slowly without them. "glorot" is the same thought for any width: variance 2 / (inputs + outputs).
+The papers draw all matrices from one narrow distribution, which gives activations of the right scale at 1,000
+units; at other widths training is many times slower. "glorot" adapts to any width: variance
+2 / (inputs + outputs).
 
 Glorot & Bengio (2010), "Understanding the difficulty of training deep feedforward neural networks";
 orthogonal recurrent matrices: Saxe et al. (2014), arXiv:1312.6120.
@@ -15,7 +15,7 @@ from regard.scores import Additive
 
 
 def glorot(model: nn.Module) -> None:
-    """Recurrent matrices orthogonal, embeddings ~ N(0, 1), other matrices Glorot's, biases 0."""
+    """Recurrent matrices orthogonal, embeddings ~ N(0, 1), other matrices Glorot uniform, biases 0."""
     for name, p in model.named_parameters():
         if "weight_hh" in name:
             _orthogonal(p)
@@ -29,7 +29,7 @@ def glorot(model: nn.Module) -> None:
 
 
 def like_bahdanau(model: nn.Module) -> None:
-    """Bahdanau et al. (2015), arXiv:1409.0473, §B.1: what is not recurrent ~ N(0, 0.01²), scores less."""
+    """Bahdanau et al. (2015), arXiv:1409.0473, §B.1: non-recurrent matrices ~ N(0, 0.01²), scores smaller."""
     for name, p in model.named_parameters():
         if "weight_hh" in name:
             _orthogonal(p)
@@ -47,19 +47,19 @@ def like_bahdanau(model: nn.Module) -> None:
 def like_luong(model: nn.Module) -> None:
     """Luong et al. (2015), arXiv:1508.04025, §4.1: everything uniform between −0.1 and 0.1."""
     for name, p in model.named_parameters():
-        if not name.startswith("attention.map"):  # a learned α begins where it was told to
+        if not name.startswith("attention.map"):  # a learned α keeps its initial value
             nn.init.uniform_(p, -0.1, 0.1)
 
 
 PAPERS = {"bahdanau": like_bahdanau, "luong": like_luong}
 
 
-def begin(model: nn.Module, how: str, paper: str) -> None:
-    """Set the parameters as "glorot" has them, or as the "paper" had them."""
+def initialize(model: nn.Module, how: str, paper: str) -> None:
+    """Initialize all parameters: `how` is "glorot" or "paper", `paper` a key of PAPERS."""
     (glorot if check_choice("initial", how, ("glorot", "paper")) == "glorot" else PAPERS[paper])(model)
 
 
 def _orthogonal(gates: Tensor) -> None:
-    """The square matrices of a layer's gates, one below the other: (gates · width, width)."""
+    """Initialize the stacked square matrices of a layer's gates: (gates · width, width)."""
     for gate in gates.data.split(gates.shape[1]):
         nn.init.orthogonal_(gate)

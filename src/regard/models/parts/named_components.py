@@ -1,4 +1,4 @@
-"""Scores and maps by name, as a model's configuration has them."""
+"""Scores and maps by name, as in a model's configuration."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,31 +13,31 @@ from regard.scores.score import Sum, linear, pairs, score_at
 
 
 def make_map(name: str, *, learn_alpha: bool = False, heads: int = 1) -> Callable[..., Tensor]:
-    """A row map with a gradient, by name; with learn_alpha an entmax whose α is learned, one per head."""
+    """A differentiable row map by name; with learn_alpha, entmax with one learned α per head."""
     entry = MAPS[name]
     if entry.acts_on != "row":
         raise ValueError(
-            f'map "{name}" acts on the whole matrix of scores, but a model has one row at a time. '
-            f"Choose from {', '.join(choices())}."
+            f'map "{name}" acts on the whole matrix of scores, but models map one row at a time. '
+            f"Choose from {', '.join(map_names())}."
         )
     if not entry.differentiable:
         raise ValueError(
-            f'map "{name}" has no gradient, so nothing would be learned. Choose from {", ".join(choices())}.'
+            f'map "{name}" has no gradient, so it cannot be trained. Choose from {", ".join(map_names())}.'
         )
     if learn_alpha:
         if name != "entmax":
             raise ValueError(f'learn_alpha is for map "entmax"; got map "{name}".')
         return Entmax(learn_alpha=True, heads=heads)
-    return Hard() if name == "hard" else entry.function  # Hard draws while training and not in eval mode
+    return Hard() if name == "hard" else entry.function  # Hard samples in training mode only
 
 
-def choices() -> list[str]:
-    """The names of the row maps that have a gradient."""
+def map_names() -> list[str]:
+    """The names of the differentiable row maps."""
     return sorted(name for name, entry in MAPS.items() if entry.acts_on == "row" and entry.differentiable)
 
 
-class Ahead(Score):
-    """A score whose work on the keys is done once for all steps: `keys`, then the score of what came out."""
+class PrecomputedKeys(Score):
+    """A score whose transformation of the keys, `keys`, is computed once for all decoder steps."""
 
     uses_place = True
 
@@ -46,8 +46,8 @@ class Ahead(Score):
         raise NotImplementedError
 
 
-class AheadAdditive(Ahead, Additive):
-    """The additive score of keys that W₁ has been applied to already."""
+class PrecomputedAdditive(PrecomputedKeys, Additive):
+    """The additive score with W₁ already applied to the keys."""
 
     def keys(self, annotations: Tensor) -> Tensor:
         return linear(annotations, self.W1)
@@ -60,8 +60,8 @@ class AheadAdditive(Ahead, Additive):
         return linear(torch.tanh(hidden), self.v).squeeze(-1)
 
 
-class AheadProjected(Ahead):
-    """A score that compares coordinates, of a query with keys brought to its width: θⱼ = score(q, Wkⱼ)."""
+class PrecomputedProjection(PrecomputedKeys):
+    """A score that needs equal widths, with keys projected to the query's width: θⱼ = score(q, Wkⱼ)."""
 
     def __init__(self, score: Score, d_q: int, d_k: int):
         super().__init__()
@@ -76,16 +76,16 @@ class AheadProjected(Ahead):
 
 
 def make_score(name: str, d_q: int, d_k: int, terms: Sequence[Features] = ()) -> Score:
-    """A score by name for a decoder that asks the same annotations (..., n, d_k) at every step."""
+    """A score by name for a decoder that attends to the same annotations (..., n, d_k) at every step."""
     if name == "additive":
-        return AheadAdditive(d_q, d_k, terms=terms)
+        return PrecomputedAdditive(d_q, d_k, terms=terms)
     if d_q == d_k or SCORES[name].any_widths:
         return with_terms(name, d_q, d_k, terms)
-    return AheadProjected(with_terms(name, d_q, d_q, terms), d_q, d_k)
+    return PrecomputedProjection(with_terms(name, d_q, d_q, terms), d_q, d_k)
 
 
 def with_terms(name: str, d_q: int, d_k: int, terms: Sequence[Features]) -> Score:
-    """A score by name, the terms inside its nonlinearity if it has one, added to it if not."""
+    """A score by name with terms: inside its nonlinearity if it has one, otherwise added."""
     kind = SCORES[name].kind
     if terms and issubclass(kind, Additive | MLP):
         return kind(d_q, d_k, terms=terms)
@@ -93,13 +93,13 @@ def with_terms(name: str, d_q: int, d_k: int, terms: Sequence[Features]) -> Scor
     return Sum(score, *terms) if terms else score
 
 
-def keys_of(score: Callable[..., Tensor], annotations: Tensor) -> Tensor:
-    """Annotations (..., n, d_k) as the keys of this score."""
-    return score.keys(annotations) if isinstance(score, Ahead) else annotations
+def precompute_keys(score: Callable[..., Tensor], annotations: Tensor) -> Tensor:
+    """The keys of this score from annotations (..., n, d_k)."""
+    return score.keys(annotations) if isinstance(score, PrecomputedKeys) else annotations
 
 
 def check_choice(name: str, value: str, known: tuple[str, ...]) -> str:
-    """Require one of these words."""
+    """Require one of the known values."""
     if value not in known:
         raise ValueError(f"{name} must be {' or '.join(map(repr, known))}; got {value!r}.")
     return value

@@ -1,4 +1,4 @@
-"""What torch's recurrent layers need: sequences without their padding, and numbers they can compute with."""
+"""Inputs of torch's recurrent layers: packed sequences, in a dtype that the layers support."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -11,8 +11,8 @@ from regard.core.errors import ShapeError
 from regard.models.sequence_model import check_source
 
 
-def packed(x: Tensor, source: Tensor, lengths: Tensor) -> PackedSequence:
-    """x (b, n, d) without its padding: the last state of each direction is that of the real words."""
+def pack(x: Tensor, source: Tensor, lengths: Tensor) -> PackedSequence:
+    """x (b, n, d) without padding, so that the final states are those of the last real tokens."""
     check_source(source, lengths)
     if not bool(((lengths > 0) & (lengths <= source.shape[1])).all()):
         raise ShapeError(
@@ -22,6 +22,6 @@ def packed(x: Tensor, source: Tensor, lengths: Tensor) -> PackedSequence:
     return pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
 
 
-def exact(x: Tensor) -> AbstractContextManager[Any]:
-    """Autocast off on the CPU: torch has no bfloat16 LSTM for every one of them. Inputs are float32 then."""
+def without_autocast(x: Tensor) -> AbstractContextManager[Any]:
+    """Turn autocast off on the CPU, where not every machine has a bfloat16 LSTM; inputs must be float32."""
     return torch.autocast("cpu", enabled=False) if x.device.type == "cpu" else nullcontext()

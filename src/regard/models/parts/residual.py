@@ -2,7 +2,7 @@
 
     post-norm   LN(x + dropout(f(x)))          pre-norm   x + dropout(f(LN(x)))
 
-Post-norm is the paper's; it wants a slow start of the learning rate, which pre-norm can do without.
+Post-norm is the paper's and needs learning-rate warm-up; pre-norm trains without it.
 
 Vaswani et al. (2017), arXiv:1706.03762, §3.1, §5.4. Xiong et al. (2020), "On Layer Normalization in the
 Transformer Architecture", arXiv:2002.04745.
@@ -17,7 +17,7 @@ from regard.models.parts.named_components import check_choice
 
 
 class Residual(nn.Module):
-    """What goes around a sublayer: norm is "pre" or "post"."""
+    """Residual connection, dropout and layer norm around a sublayer; norm is "pre" or "post"."""
 
     def __init__(self, width: int, norm: str, dropout: float):
         super().__init__()
@@ -28,6 +28,7 @@ class Residual(nn.Module):
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """x (..., width) to (..., width)."""
         if self.pre:
-            return x + self.dropout(sublayer(self.norm(x)))  # type: ignore[no-any-return]
+            added: Tensor = self.dropout(sublayer(self.norm(x)))
+            return x + added
         normed: Tensor = self.norm(x + self.dropout(sublayer(x)))
         return normed

@@ -1,57 +1,50 @@
 // The address: every state of the page stands behind #, which stays with the browser and can be shared.
 
 const MOST = 4; // runs beside each other
-const WAYS = {as_it_is: 'As it is', do_not_look: 'Do not look', take_away: 'Take away'};
+const CHANGES = {none: 'As it is', mask: 'Masked', delete: 'Deleted'};
 
 /** The state an address describes; what it does not say has its default. */
 function readAddress(runs) {
   const said = new URLSearchParams(location.hash.slice(1));
-  const layers = said.getAll('layer'), heads = said.getAll('head'), methods = said.getAll('method');
   const panels = said.getAll('run').slice(0, MOST).flatMap((name, i) => {
     const run = runs.find(one => one.name === name);
-    if (!run) return [];
-    const method = run.methods.slice(1).includes(methods[i]) ? methods[i] : null; // the first is the default
-    const judges = isClassifier(run), layer = judges ? null : whole(layers[i], run.layers.length);
-    return [{run: name, method, layer, head: judges && (method || run.heads < 2) ? null : whole(heads[i], run.heads)}];
+    return run ? [{run: name, options: readOptions(run, control => said.getAll(control)[i])}] : [];
   });
   const how = said.get('how');
   return {
     text: said.get('text') ?? runs[0].example,
     second: said.get('second'),
-    words: said.getAll('word').map(word => whole(word)).filter(word => word !== null),
-    how: Object.hasOwn(WAYS, how ?? '') ? how : 'as_it_is',
-    panels: panels.length ? panels : [fresh(runs[0].name)],
+    words: said.getAll('word').filter(word => /^[1-9]\d{0,5}$/.test(word)).map(word => Number(word) - 1),
+    how: Object.hasOwn(CHANGES, how ?? '') ? how : 'none',
+    panels: panels.length ? panels : [newPanel(runs[0])],
   };
 }
 
-/** A panel that shows what it shows if nothing else is said. */
-function fresh(run) {
-  return {run, layer: null, head: null, method: null};
+function readOptions(run, said) {
+  const change = run.controls.flatMap(({name, options}) =>
+    options.filter(([value]) => written(value) === said(name)).map(([value]) => [name, value]));
+  return withOptions(run, defaultOptions(run), Object.fromEntries(change));
 }
 
-function isClassifier(run) {
-  return run.kind === 'classifier';
-}
-
-/** The address of a state; people count from 1, and so does it. */
-function writeAddress(state) {
+/** The address of a state; it has the options of a control for all panels if one of them is not the default. */
+function writeAddress(state, runs) {
   const said = new URLSearchParams();
   said.set('text', state.text);
   if (state.second) said.set('second', state.second);
   for (const word of state.words) said.append('word', word + 1);
-  if (state.how !== 'as_it_is') said.set('how', state.how);
-  for (const panel of state.panels) {
-    said.append('run', panel.run);
-    said.append('layer', panel.layer === null ? '' : panel.layer + 1);
-    said.append('head', panel.head === null ? '' : panel.head + 1);
-    if (state.panels.some(one => one.method)) said.append('method', panel.method ?? '');
+  if (state.how !== 'none') said.set('how', state.how);
+  const chosen = state.panels.map(({run, options}) => runs.find(one => one.name === run).controls
+    .filter(control => options[control.name] !== control.default).map(control => control.name));
+  for (const {run, options} of state.panels) {
+    said.append('run', run);
+    for (const name of new Set(chosen.flat())) said.append(name, written(options[name] ?? null));
   }
   return '#' + said;
 }
 
-/** A number from 1 to count as one from 0; anything else is null. */
-function whole(text, count = Infinity) {
-  return /^[1-9]\d{0,5}$/.test(text ?? '') && Number(text) <= count ? Number(text) - 1 : null;
+/** A value as people read it: they count from 1. */
+function written(value) {
+  return value === null ? '' : typeof value === 'number' ? String(value + 1) : value;
 }
 
 /** Ask the server; where it is full, wait and ask again. Fails with a sentence. */
@@ -71,7 +64,7 @@ async function ask(path, body, signal, tell) {
     }
     if (reply.ok) return reply;
     if (reply.status === 503 && turn < 20) {
-      tell?.('Many are asking; waiting for a turn …');
+      tell?.('The server is busy; waiting …');
       await pause(1000 * Number(reply.headers.get('Retry-After') ?? 1) * (0.5 + Math.random()), signal);
       continue;
     }

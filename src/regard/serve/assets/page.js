@@ -4,9 +4,9 @@ class Page {
   constructor(runs, saved) {
     this.runs = runs;
     this.saved = Boolean(saved);
-    this.kept = saved?.answers; // of each panel, one after the other
-    this.known = new Map();
-    this.state = saved ? saved.scene : readAddress(runs);
+    this.answers = new Map(); // those that came, by what was asked
+    for (const answer of saved?.answers ?? []) this.keep([answer.run, answer.how], answer);
+    this.state = saved ? saved.state : readAddress(runs);
     this.panels = [];
     this.words = [];
     this.at = name => document.getElementById(name);
@@ -23,7 +23,7 @@ class Page {
     this.at('share').addEventListener('click', () => this.share());
     if (this.saved) this.restrict();
     else {
-      history.replaceState(null, '', writeAddress(this.state));
+      history.replaceState(null, '', writeAddress(this.state, runs));
       window.addEventListener('popstate', () => { this.state = readAddress(runs); this.render(); });
     }
     this.render();
@@ -34,7 +34,7 @@ class Page {
     for (const box of ['text', 'second']) this.at(box).readOnly = true;
     for (const name of ['add', 'save', 'share']) this.at(name).hidden = true;
     document.querySelectorAll('.live').forEach(element => { element.hidden = true; });
-    document.querySelector('.says').textContent = 'Saved from regard serve: answers, layers and heads can be chosen, the sentence stays.';
+    document.querySelector('.says').textContent = 'Saved from regard serve: the text stays; answers, layers and heads can be chosen.';
   }
 
   render() {
@@ -42,7 +42,7 @@ class Page {
       const text = this.state[box] ?? '';
       if (this.at(box).value !== text) this.at(box).value = text;
     }
-    this.at('asking').hidden = !this.state.panels.some(panel => this.facts(panel.run).pairs);
+    this.at('asking').hidden = !this.state.panels.some(panel => this.facts(panel.run).second);
     while (this.panels.length > this.state.panels.length) this.panels.pop().element.remove();
     while (this.panels.length < this.state.panels.length) {
       const panel = new Panel(this);
@@ -57,31 +57,31 @@ class Page {
     return this.runs.find(run => run.name === name);
   }
 
-  /** What can be asked of a run without some of the words. */
-  ways(name) {
-    return this.facts(name).layers.length ? ['do_not_look', 'take_away'] : ['take_away'];
+  /** An answer, from the server or from memory. A saved page keeps one text, so run and change are all that was asked. */
+  async answer(request, signal) {
+    const {run, how, text, second, words, options} = request;
+    const key = this.saved ? [run, how] : [run, how, text, second, words];
+    const kept = this.kept(key), found = kept.find(one => holds(one, options)) ?? (this.saved && kept[0]);
+    return found || this.keep(key, await (await ask('/api/inspect', request, signal, said => this.tell(said))).json());
   }
 
-  /** An answer, from the server or from memory. */
-  async answer(question, signal) {
-    const {run, how, text, second, words, layer, head, method} = question;
-    if (this.saved) {
-      const wanted = isClassifier(this.facts(run)) ? method ?? 'attention' : null;
-      const fit = this.kept.filter(one => one.run === run && one.how === how && (one.method ?? null) === wanted);
-      return fit.find(one => one.map?.maps.some(map => map.layer === layer && map.head === head)) ?? fit[0];
-    }
-    let key = JSON.stringify([run, how, text, second, words, method]);
-    if (!(this.known.get(key)?.whole ?? true)) key = JSON.stringify([run, how, text, second, words, method, layer, head]);
-    if (!this.known.has(key)) {
-      const found = await (await ask('/api/look', question, signal, said => this.tell(said))).json();
-      this.known.set(key, found);
-      if (this.known.size > 60) this.known.delete(this.known.keys().next().value);
-    }
-    return this.known.get(key);
+  kept(key) {
+    return this.answers.get(JSON.stringify(key)) ?? [];
+  }
+
+  keep(key, answer) {
+    this.answers.set(JSON.stringify(key), [...this.kept(key), answer]);
+    if (this.answers.size > 60) this.answers.delete(this.answers.keys().next().value);
+    return answer;
+  }
+
+  /** Whether a saved page has an answer that shows these options. */
+  has(run, how, options) {
+    return this.kept([run, how]).some(answer => holds(answer, options));
   }
 
   /** A first answer came: its words are the ones to click. */
-  heard(answer) {
+  received(answer) {
     this.tell('');
     answer ??= {words: []};
     this.state.words = this.state.words.filter(word => word < answer.words.length);
@@ -93,8 +93,8 @@ class Page {
     [...this.at('words').children].forEach((button, i) => button.setAttribute('aria-pressed', String(this.state.words.includes(i))));
     this.at('question').hidden = !this.words.length;
     this.at('hint').textContent = this.saved ? '' : this.state.words.length
-      ? 'Do not look: no weight on it, though other states may still carry it. Take away: it leaves the sentence. Choose an answer to see its map.'
-      : 'Click a word, here or on a map.';
+      ? 'Masked: no attention weight on it, though other hidden states may still carry it. Deleted: removed from the text. Choose an answer to see its weights.'
+      : 'Click a word, here or in a picture.';
   }
 
   typed(wait = 250) {
@@ -102,7 +102,7 @@ class Page {
     for (const panel of this.panels) panel.element.setAttribute('aria-busy', 'true');
     this.timer = setTimeout(() => {
       const text = this.at('text').value, second = this.at('second').value || null;
-      if (text !== this.state.text) Object.assign(this.state, {words: [], how: 'as_it_is'});
+      if (text !== this.state.text) Object.assign(this.state, {words: [], how: 'none'});
       Object.assign(this.state, {text, second});
       this.changed({asks: true, replace: true});
     }, wait);
@@ -113,7 +113,7 @@ class Page {
     const words = this.state.words.includes(word) ? this.state.words.filter(one => one !== word) : [...this.state.words, word].sort((a, b) => a - b);
     this.focused = word;
     this.state.words = words;
-    if (!words.length) this.state.how = 'as_it_is';
+    if (!words.length) this.state.how = 'none';
     this.changed({asks: true});
   }
 
@@ -124,12 +124,12 @@ class Page {
 
   /** The state is another: so is the address, and what is shown; only what is not known yet is asked for. */
   changed({asks, replace = false, panel = null}) {
-    if (!this.saved) history[replace ? 'replaceState' : 'pushState'](null, '', writeAddress(this.state));
+    if (!this.saved) history[replace ? 'replaceState' : 'pushState'](null, '', writeAddress(this.state, this.runs));
     if (asks && panel) panel.ask(this.state, panel.state);
     else if (asks) this.render();
     else for (const one of this.panels) {
       one.show(this.state);
-      if (one.answers[one.how]?.map && !one.chosen()) one.ask(this.state, one.state);
+      if (one.answers[one.how] && !holds(one.answers[one.how], one.state.options)) one.ask(this.state, one.state);
     }
   }
 
@@ -140,7 +140,7 @@ class Page {
   add() {
     const shown = new Set(this.state.panels.map(panel => panel.run));
     const run = this.runs.find(one => !shown.has(one.name)) ?? this.runs[0];
-    this.state.panels.push(fresh(run.name));
+    this.state.panels.push(newPanel(run));
     this.changed({asks: true});
   }
 

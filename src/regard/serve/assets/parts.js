@@ -12,7 +12,7 @@ function make(tag, attributes = {}, ...children) {
 }
 
 /** Options of a select, made anew only if they differ. */
-function choose(select, options, chosen) {
+function setOptions(select, options, chosen) {
   const wanted = options.map(([value, name]) => `${value}\n${name}`).join('\n\n');
   if (select.dataset.options !== wanted) {
     select.dataset.options = wanted;
@@ -37,10 +37,15 @@ function changed(a, b) {
   return found;
 }
 
-/** The words of an answer, those that are new marked. */
-function spoken(words, marks) {
-  const line = make('p', {class: 'spoken', dir: 'auto'});
-  words.forEach((word, i) => line.append(i ? ' ' : '', marks[i] ? make('mark', {}, make('bdi', {}, word)) : make('bdi', {}, word)));
+/** An answer as text, words that are new marked. Words stand as far apart as they do in the answer. */
+function answerText({answer, answer_words: words}, marks) {
+  const line = make('p', {class: 'answer', dir: 'auto'});
+  let end = 0;
+  words.forEach((word, i) => {
+    const start = answer.indexOf(word, end);
+    line.append(i && start !== end ? ' ' : '', marks[i] ? make('mark', {}, make('bdi', {}, word)) : make('bdi', {}, word));
+    if (start >= 0) end = start + word.length;
+  });
   if (!words.length) line.append(make('i', {}, 'nothing'));
   return line;
 }

@@ -13,7 +13,7 @@ PARTS = (
     "numbers",
     "grid",
     "hands",
-    "map",
+    "heat_map",
     "table",
     "words",
     "lines",

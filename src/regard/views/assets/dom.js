@@ -43,7 +43,7 @@ function direction(tokens) {
 }
 
 // A word that can be chosen. Its direction is its own: a Hebrew word beside a French one turns nothing round.
-function wordButton(view, side, index, text, map = 0) {
+function wordButton(view, side, index, text, matrix = 0) {
   const may = view.options.mayClick !== false;
   const node = el(may ? "button" : "span", { class: "regard-word", type: may ? "button" : null, dir: "auto", title: text }, text);
   if (view.selected[side].has(index)) {
@@ -51,7 +51,7 @@ function wordButton(view, side, index, text, map = 0) {
     if (may) node.setAttribute("aria-pressed", "true");
   }
   if (may) {
-    node.addEventListener("click", () => view.tell("regard:word", { side, index, map }));
+    node.addEventListener("click", () => view.tell("regard:word", { side, index, matrix }));
   }
   return node;
 }

@@ -1,54 +1,54 @@
 // regard.draw(element, data, options): any view's data() in an element, again and again.
 
-const BESIDE = 4; // maps that are shown together; of more, one is picked
+const BESIDE = 4; // matrices that are shown together; of more, one is picked
 
 const KINDS = {
-  heat_map: drawMaps, compare: drawCompare, lines: drawLines, words: drawWords, steps: drawSteps,
+  heat_map: drawHeatMaps, compare: drawCompare, lines: drawLines, words: drawWords, steps: drawSteps,
   heads: drawHeads, image: drawImage, layers: drawLayers, bars: drawBars, growth: drawGrowth,
 };
 
-function mapPanel(view, index, title = view.data.maps[index].name) {
-  const map = view.data.maps[index];
-  return matrix(view, {
-    m: map.shape[0], n: map.shape[1], weights: weightsOf(map), map: index, title,
-    rows: map.target || view.data.target, columns: map.source || view.data.source,
+function panelOf(view, index, title = view.data.matrices[index].name) {
+  const matrix = view.data.matrices[index];
+  return heatMap(view, {
+    m: matrix.shape[0], n: matrix.shape[1], weights: weightsOf(matrix), matrix: index, title,
+    rows: matrix.target || view.data.target, columns: matrix.source || view.data.source,
   });
 }
 
-const mapParts = (view) => view.data.maps.map((map) => ({
-  m: map.shape[0], n: map.shape[1], weights: weightsOf(map), title: map.name,
-  rows: map.target || view.data.target, columns: map.source || view.data.source,
+const partsOf = (view) => view.data.matrices.map((matrix) => ({
+  m: matrix.shape[0], n: matrix.shape[1], weights: weightsOf(matrix), title: matrix.name,
+  rows: matrix.target || view.data.target, columns: matrix.source || view.data.source,
 }));
 
-// Layer and head, or a name, of the map to be shown; nothing where there is nothing to pick.
-function picker(view, show, maps = view.data.maps) {
-  if (maps.length < 2) return null;
+// Layer and head, or a name, of the matrix to be shown; nothing where there is nothing to pick.
+function picker(view, show, matrices = view.data.matrices) {
+  if (matrices.length < 2) return null;
   const go = (index) => {
-    view.shown = view.options.map = index;
+    view.shown = view.options.matrix = index;
     show(index);
-    view.tell("regard:map", { index });
+    view.tell("regard:matrix", { index });
   };
-  const layers = [...new Set(maps.map((map) => map.layer))];
-  const heads = [...new Set(maps.map((map) => map.head))];
-  const whole = layers.length * heads.length === maps.length && layers.length > 1 && heads.length > 1;
-  if (!whole) return el("div", { class: "regard-bar" }, select("map", maps.map((map, k) => map.name || `map ${k + 1}`), view.shown, go));
-  const now = { layer: maps[view.shown].layer, head: maps[view.shown].head };
-  const find = () => go(maps.findIndex((map) => map.layer === now.layer && map.head === now.head));
+  const layers = [...new Set(matrices.map((matrix) => matrix.layer))];
+  const heads = [...new Set(matrices.map((matrix) => matrix.head))];
+  const whole = layers.length * heads.length === matrices.length && layers.length > 1 && heads.length > 1;
+  if (!whole) return el("div", { class: "regard-bar" }, select("matrix", matrices.map((matrix, k) => matrix.name || `matrix ${k + 1}`), view.shown, go));
+  const now = { layer: matrices[view.shown].layer, head: matrices[view.shown].head };
+  const find = () => go(matrices.findIndex((matrix) => matrix.layer === now.layer && matrix.head === now.head));
   return el("div", { class: "regard-bar" },
     select("layer", layers.map((k) => String(k + 1)), layers.indexOf(now.layer), (k) => { now.layer = layers[k]; find(); }),
     select("head", heads.map((k) => String(k + 1)), heads.indexOf(now.head), (k) => { now.head = heads[k]; find(); }));
 }
 
-function drawMaps(view) {
-  const { maps } = view.data;
-  if (maps.length <= BESIDE) return beside(view, maps.map((_, index) => mapPanel(view, index)));
+function drawHeatMaps(view) {
+  const { matrices } = view.data;
+  if (matrices.length <= BESIDE) return beside(view, matrices.map((_, index) => panelOf(view, index)));
   const holder = el("div");
   const show = (index) => {
-    const part = mapPanel(view, index);
+    const part = panelOf(view, index);
     holder.replaceChildren(part.node);
     part.begin();
   };
-  return { node: el("div", {}, picker(view, show), holder), begin: () => show(view.shown), parts: () => mapParts(view) };
+  return { node: el("div", {}, picker(view, show), holder), begin: () => show(view.shown), parts: () => partsOf(view) };
 }
 
 // Panels next to each other; the cursor of one is in all of the same size.
@@ -59,17 +59,17 @@ function beside(view, panels) {
 }
 
 function drawCompare(view) {
-  const { maps, group, distance } = view.data;
+  const { matrices, group, distance } = view.data;
   const holder = el("div");
   let current = null;
   const show = (pair) => {
-    const panels = Array.from({ length: group }, (_, k) => mapPanel(view, pair * group + k));
+    const panels = Array.from({ length: group }, (_, k) => panelOf(view, pair * group + k));
     current = beside(view, panels);
     const how = distance && distance.length > 1 ? el("p", { class: "regard-small" }, `They differ by ${number(distance[pair])} on average: ½ Σ |p − q| of each row; 0 is the same, 1 is nothing in common.`) : null;
     holder.replaceChildren(current.node, ...(how ? [how] : []));
     current.begin();
   };
-  const pairs = Array.from({ length: maps.length / group }, (_, pair) => ({ ...maps[pair * group], name: view.data.pairs[pair] }));
+  const pairs = Array.from({ length: matrices.length / group }, (_, pair) => ({ ...matrices[pair * group], name: view.data.pairs[pair] }));
   view.shown = Math.min(view.shown, pairs.length - 1);
   return { node: el("div", {}, picker(view, show, pairs), holder), begin: () => show(view.shown), parts: () => current.parts() };
 }
@@ -85,8 +85,8 @@ function draw(element, data, options = {}) {
   if (!KINDS[data.kind]) throw new Error(`regard.draw knows no kind "${data.kind}"; known: ${Object.keys(KINDS).join(", ")}`);
   const tip = new Tooltip();
   const tell = (name, detail) => element.dispatchEvent(new CustomEvent(name, { bubbles: true, detail }));
-  const last = data.maps ? data.maps.length - 1 : 0;
-  const view = { data, options: { ...options }, tip, tell, selected: asSets(options.selected), shown: clamp(options.map || 0, 0, last) };
+  const last = data.matrices ? data.matrices.length - 1 : 0;
+  const view = { data, options: { ...options }, tip, tell, selected: asSets(options.selected), shown: clamp(options.matrix || 0, 0, last) };
   const drawn = KINDS[data.kind](view);
   const caption = el("figcaption", {}, data.caption ? el("p", { dir: "auto" }, data.caption) : null, data.note ? el("p", { class: "regard-note" }, data.note) : null);
   const figure = el("figure", { class: `regard regard-${data.kind}` },
@@ -100,7 +100,7 @@ function draw(element, data, options = {}) {
 // The ramp with its ends, and what is not on it.
 function legend(view) {
   const { data } = view;
-  if (!data.maps || data.kind === "lines") return null;
+  if (!data.matrices || data.kind === "lines") return null;
   const ramp = rampOf(data);
   const strip = (from, to) => {
     const sheet = el("canvas", { class: "regard-strip", width: 128, height: 1, "aria-hidden": "true" });
@@ -108,7 +108,7 @@ function legend(view) {
     sheet.getContext("2d").putImageData(coloured(values, 128, 0, 1, 0, 128, ramp), 0, 0);
     return sheet;
   };
-  const signed = data.maps.some((map) => map.signed);
+  const signed = data.matrices.some((matrix) => matrix.signed);
   return el("div", { class: "regard-legend" },
     ...(isBlack(view) ? [] : [el("span", { class: "regard-nothing", "aria-hidden": "true" }), el("span", {}, "exactly 0")]),
     el("span", {}, signed ? number(-data.most) : isBlack(view) ? "0" : "> 0"), strip(signed ? -data.most : 0, data.most), el("span", {}, number(data.most)));

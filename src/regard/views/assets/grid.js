@@ -1,7 +1,7 @@
 // A matrix with words along two sides that stay in sight while it is scrolled, panned and zoomed.
 //
 // Only the words in sight are elements, and a painter draws only the cells in sight, so size costs little.
-// spec: {m, n, rows, columns (words, or null for none), painter, say(i, j), sides: {row, column}, map}
+// spec: {m, n, rows, columns (words, or null for none), painter, say(i, j), sides: {row, column}, matrix}
 
 const SMALLEST = 18; // pixels of a cell whose word can be read
 const MANY = 150; // words beyond which the whole is shown first
@@ -107,7 +107,7 @@ class Grid {
     for (let k = from - (from % every); k < to; k += every) {
       if (!wanted(k)) continue;
       if (!words.has(k)) {
-        const node = wordButton(this.view, this.spec.sides[axis], k, texts[k], this.spec.map);
+        const node = wordButton(this.view, this.spec.sides[axis], k, texts[k], this.spec.matrix);
         if (node.tagName === "BUTTON") node.tabIndex = -1;
         words.set(k, node);
         holder.append(node);
@@ -129,7 +129,7 @@ class Grid {
     return el("div", { class: "regard-tools" },
       make("−", "smaller cells", () => this.zoom(this.cell / 1.4, ...half())),
       make("+", "larger cells", () => this.zoom(this.cell * 1.4, ...half())),
-      make("⤢", "the whole map", () => this.whole()));
+      make("⤢", "the whole heat map", () => this.whole()));
   }
 
   // The cursor goes to a cell: by the pointer without moving the paper, by the keyboard so that it is in sight.

@@ -32,7 +32,7 @@ function byPointer(grid) {
 
 function byKeyboard(grid) {
   grid.scroller.addEventListener("keydown", (event) => {
-    const { m, n, sides, map } = grid.spec;
+    const { m, n, sides, matrix } = grid.spec;
     const { i, j } = grid.at || { i: 0, j: 0 };
     const axis = event.target.closest(".regard-top") ? "column" : event.target.closest(".regard-left") ? "row" : null;
     const to = {
@@ -47,7 +47,7 @@ function byKeyboard(grid) {
     else if (event.key === "-") grid.zoom(grid.cell / 1.4);
     else if (event.key === "Escape") grid.leave();
     else if (event.key === "Enter" && !axis && grid.spec.columns && grid.view.options.mayClick !== false) {
-      grid.view.tell("regard:word", { side: sides.column, index: j, map });
+      grid.view.tell("regard:word", { side: sides.column, index: j, matrix });
     }
   });
 }

@@ -13,42 +13,42 @@ function drawHeads(view) {
   const one = (index, asked = true) => {
     const back = el("button", { type: "button", class: "regard-choice" }, "‹ all heads");
     back.addEventListener("click", () => {
-      view.options.map = null;
+      view.options.matrix = null;
       all().querySelectorAll("button")[index].focus();
     });
-    const map = mapPanel(view, index, data.maps[index].name || "map");
-    holder.replaceChildren(el("div", { class: "regard-bar" }, back), map.node);
-    map.begin();
-    view.options.map = index;
+    const matrix = panelOf(view, index, data.matrices[index].name || "heat map");
+    holder.replaceChildren(el("div", { class: "regard-bar" }, back), matrix.node);
+    matrix.begin();
+    view.options.matrix = index;
     if (!asked) return;
     back.focus({ preventScroll: true });
-    view.tell("regard:map", { index });
+    view.tell("regard:matrix", { index });
   };
-  const begin = () => (Number.isInteger(view.options.map) ? one(view.shown, false) : all());
-  return { node: holder, begin, parts: () => mapParts(view) };
+  const begin = () => (Number.isInteger(view.options.matrix) ? one(view.shown, false) : all());
+  return { node: holder, begin, parts: () => partsOf(view) };
 }
 
 function overview(view, enlarge) {
-  const { maps } = view.data;
+  const { matrices } = view.data;
   const ramp = rampOf(view.data);
-  const layers = [...new Set(maps.map((map) => map.layer))];
+  const layers = [...new Set(matrices.map((matrix) => matrix.layer))];
   const rows = layers.map((layer) => {
-    const thumbs = maps.flatMap((map, index) => (map.layer === layer ? [thumb(view, map, index, ramp, enlarge)] : []));
+    const thumbs = matrices.flatMap((matrix, index) => (matrix.layer === layer ? [thumb(view, matrix, index, ramp, enlarge)] : []));
     return el("div", { class: "regard-layer" }, layer === null ? null : el("span", { class: "regard-name" }, `layer ${layer + 1}`), ...thumbs);
   });
   return el("div", { class: "regard-wide" }, ...rows);
 }
 
-function thumb(view, map, index, ramp, enlarge) {
-  let level = { m: map.shape[0], n: map.shape[1], weights: weightsOf(map) };
+function thumb(view, matrix, index, ramp, enlarge) {
+  let level = { m: matrix.shape[0], n: matrix.shape[1], weights: weightsOf(matrix) };
   while (Math.max(level.m, level.n) > 2 * THUMB) level = halved(level);
   const sheet = el("canvas", { class: "regard-thumb", width: level.n, height: level.m, "aria-hidden": "true" });
   sheet.getContext("2d").putImageData(coloured(level.weights, level.n, 0, level.m, 0, level.n, ramp), 0, 0);
   const scale = THUMB / Math.max(level.m, level.n);
   styled(sheet, { width: px(Math.max(8, level.n * scale)), height: px(Math.max(8, level.m * scale)) });
   if (isBlack(view)) sheet.classList.add("regard-black");
-  const name = map.head === null ? map.name : `head ${map.head + 1}`;
-  const button = el("button", { type: "button", class: "regard-small-one", "aria-label": `enlarge ${map.name || "the map"}` }, sheet, el("span", {}, name));
+  const name = matrix.head === null ? matrix.name : `head ${matrix.head + 1}`;
+  const button = el("button", { type: "button", class: "regard-small-one", "aria-label": `enlarge ${matrix.name || "the heat map"}` }, sheet, el("span", {}, name));
   button.addEventListener("click", () => enlarge(index));
   return button;
 }

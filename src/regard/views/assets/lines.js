@@ -7,9 +7,9 @@ const ROW = 26;
 function drawLines(view) {
   const { data } = view;
   const holder = el("div");
-  const show = (index) => holder.replaceChildren(linesOf(view, data.maps[index], index));
+  const show = (index) => holder.replaceChildren(linesOf(view, data.matrices[index], index));
   const pick = picker(view, show);
-  return { node: el("div", {}, pick, holder), begin: () => show(view.shown), parts: () => mapParts(view) };
+  return { node: el("div", {}, pick, holder), begin: () => show(view.shown), parts: () => partsOf(view) };
 }
 
 // The places of the `most` weights farthest from 0, farthest first, and how many are not 0 at all. What cannot be
@@ -32,10 +32,10 @@ function largestOf(weights, most) {
   return { places, all };
 }
 
-function linesOf(view, map, index) {
+function linesOf(view, matrix, index) {
   const { source, target, most } = view.data;
-  const [m, n] = map.shape;
-  const weights = weightsOf(map);
+  const [m, n] = matrix.shape;
+  const weights = weightsOf(matrix);
   const height = Math.max(m, n) * ROW;
   const offset = (count) => ((Math.max(m, n) - count) * ROW) / 2;
   const picture = svg("svg", { class: "regard-lines", viewBox: `0 0 200 ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" });

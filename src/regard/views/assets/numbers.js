@@ -2,9 +2,9 @@
 
 const unpacked = new WeakMap();
 
-function weightsOf(map) {
-  if (!unpacked.has(map)) unpacked.set(map, map.weights ? Float32Array.from(map.weights.flat()) : unpack(map.packed));
-  return unpacked.get(map);
+function weightsOf(matrix) {
+  if (!unpacked.has(matrix)) unpacked.set(matrix, matrix.weights ? Float32Array.from(matrix.weights.flat()) : unpack(matrix.packed));
+  return unpacked.get(matrix);
 }
 
 function unpack(text) {

@@ -1,9 +1,9 @@
 // Words on the colour of their weight, and a bar below as long as it: decoding goes through it step by step.
 
-function passage(view, tokens, weights, most, ramp, side, map) {
+function passage(view, tokens, weights, most, ramp, side, matrix) {
   const nodes = tokens.map((token, j) => {
     const w = weights[j];
-    const node = wordButton(view, side, j, token, map);
+    const node = wordButton(view, side, j, token, matrix);
     node.classList.add("regard-lit");
     node.title = `${isolated(token)}: ${number(w)}`;
     const fill = css(ramp, w);
@@ -25,15 +25,15 @@ function passage(view, tokens, weights, most, ramp, side, map) {
 }
 
 function drawWords(view) {
-  return rowByRow(view, (holder, map, row) => {
-    const chosen = map.shape[0] > 1 ? choices("target word", view.data.target, row.at, row.go) : null;
+  return rowByRow(view, (holder, matrix, row) => {
+    const chosen = matrix.shape[0] > 1 ? choices("target word", view.data.target, row.at, row.go) : null;
     if (chosen) holder.append(chosen);
   });
 }
 
 function drawSteps(view) {
-  return rowByRow(view, (holder, map, row) => {
-    const last = map.shape[0] - 1;
+  return rowByRow(view, (holder, matrix, row) => {
+    const last = matrix.shape[0] - 1;
     const said = el("p", { class: "regard-said", dir: direction(view.data.target) });
     const slider = el("input", { type: "range", min: 0, max: last, value: row.at, "aria-label": "step" });
     const where = el("span", { class: "regard-where" });
@@ -61,14 +61,14 @@ function drawSteps(view) {
   });
 }
 
-// One row of one map at a time: `control` makes what the reader chooses the row with.
+// One row of one matrix at a time: `control` makes what the reader chooses the row with.
 function rowByRow(view, control) {
   const { data } = view;
   const holder = el("div");
   const show = (index) => {
-    const map = data.maps[index];
-    const [m, n] = map.shape;
-    const weights = weightsOf(map);
+    const matrix = data.matrices[index];
+    const [m, n] = matrix.shape;
+    const weights = weightsOf(matrix);
     const ramp = rampOf(data);
     const text = el("div", { class: "regard-text" });
     const row = { at: clamp(view.options.row || 0, 0, m - 1), start: () => row.go(row.at) };
@@ -79,10 +79,10 @@ function rowByRow(view, control) {
       view.tell("regard:row", { index: i });
     };
     holder.replaceChildren();
-    control(holder, map, row);
+    control(holder, matrix, row);
     holder.append(text);
     row.start();
   };
   const pick = picker(view, show);
-  return { node: el("div", {}, pick, holder), begin: () => show(view.shown), parts: () => mapParts(view) };
+  return { node: el("div", {}, pick, holder), begin: () => show(view.shown), parts: () => partsOf(view) };
 }

@@ -17,7 +17,7 @@ class RegularizerInput:
 
     tokens: Tensor  # (b, n)
     lengths: Tensor  # (b,)
-    vectors: Tensor  # of the words, as they were read: (b, n, d)
+    vectors: Tensor  # word vectors after dropout: (b, n, d)
     states: Tensor  # (b, n, width)
     weights: Tensor  # (b, n)
     model: Any  # a OneQuery
@@ -29,7 +29,7 @@ class Regularizer(nn.Module):
     def __init__(self, model: Any, width: int, forbidden: Tensor | None):
         super().__init__()
 
-    def forward(self, read: RegularizerInput) -> Tensor:
+    def forward(self, inputs: RegularizerInput) -> Tensor:
         """The term of each text, before its strength λ: (b,)."""
         raise NotImplementedError
 

@@ -1,0 +1,72 @@
+"""What is written under a picture: which attention it shows, and what was done to the text."""
+
+from regard.explanations import METHODS
+from regard.inspection.description import map_of, score_of
+from regard.inspection.inspected import Inspected
+
+SCORES = {  # what a method needs, and what it then does
+    "weights": "made of the weights of all layers",
+    "values": "made of the weights and of the values they are on",
+    "gradients": "by how the answer would change with the words",
+    "outputs": "by what the answer is without each word",
+}
+
+
+def weights_caption(inspected: Inspected, layer: int, head: int | None) -> str:
+    """Which weights between answer and text are shown; layer and head from 0, without a head their mean."""
+    which = position(layer, len(inspected.weights), head, inspected.system.heads)
+    path = inspected.system.layer_names[layer]
+    return (
+        f"Attention weights of {inspected.name} from each word of the answer to the words of the text: "
+        f"{f'{which} ({path})' if which else path}, {_mechanism(inspected)}. Weights on the subwords of a "
+        "word are summed, over the subwords of an answer word averaged; a weight of exactly 0 is not drawn."
+    )
+
+
+def all_weights_caption(inspected: Inspected) -> str:
+    """The same for all layers and heads at once."""
+    return (
+        f"Attention weights of {inspected.name} from each word of the answer to the words of the text, "
+        f"all layers and heads: {_mechanism(inspected)}; between words, not subwords."
+    )
+
+
+def self_attention_caption(inspected: Inspected, which: str) -> str:
+    """Which self-attention is shown."""
+    return (
+        f"Self-attention of {inspected.name} among the words of the text before it answered "
+        f"{inspected.said}: {which}, {_mechanism(inspected)}; between words, not subwords."
+    )
+
+
+def scores_caption(inspected: Inspected, method: str) -> str:
+    """What the scores of words by a method of METHODS are."""
+    signs = " A score below 0, orange, is against it." if METHODS[method].signed else ""
+    what, name = SCORES[METHODS[method].needs], inspected.name
+    return f"Scores of the words by {method}, for the answer {inspected.title} of {name}: {what}.{signs}"
+
+
+def change_caption(inspected: Inspected) -> str:
+    """What was done to the words; "" if nothing."""
+    listed = ", ".join(f"“{inspected.words[word]}”" for word in inspected.changed)
+    if not listed:
+        return ""
+    if inspected.how == "delete":
+        return f"Deleted from the text: {listed}. {inspected.name} did not read it."
+    paths = ", ".join(inspected.system.masked_paths)
+    return (
+        f"In {paths} the weight on {listed} is 0 and the rest is renormalised. "
+        "Other hidden states may still carry it."
+    )
+
+
+def position(layer: int, layers: int, head: int | None, heads: int) -> str:
+    """ "layer 2 of 6, head 1 of 8", as far as there are several."""
+    parts = [f"layer {layer + 1} of {layers}"] if layers > 1 else []
+    if heads > 1:
+        parts.append(f"mean of {heads} heads" if head is None else f"head {head + 1} of {heads}")
+    return ", ".join(parts)
+
+
+def _mechanism(inspected: Inspected) -> str:
+    return f"score {score_of(inspected.system)}, map {map_of(inspected.system)}"

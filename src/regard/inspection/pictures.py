@@ -1,0 +1,155 @@
+"""Views of an inspected answer: one picture for a file or notebook, and all of them as data for the page.
+
+Weights between answer and text are drawn as the system says (`System.picture`). Where that is the words of
+the text, other kinds show self-attention among these words.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from torch import Tensor
+
+from regard import views
+from regard.inspection.captions import (
+    all_weights_caption,
+    position,
+    scores_caption,
+    self_attention_caption,
+    weights_caption,
+)
+from regard.inspection.controls import Value
+from regard.inspection.inspected import Inspected, InvalidRequest, OutOfRange, self_attention
+from regard.inspection.word_scores import ATTENTION, word_scores
+from regard.views.base_view import MatrixView, View
+from regard.views.shown_text import shown as clean
+
+KINDS: dict[str, Callable[..., Any]] = {
+    "heat_map": views.heat_map,
+    "lines": views.lines,
+    "words": views.words,
+    "steps": views.steps,
+    "heads": views.heads,
+    "layers": views.layers,
+}
+WHOLE = ("heads", "layers")  # these show all layers at once
+OTHERS = "A score is what one method finds in a model; others find other words."
+CELLS = 1 << 17  # of all matrices in one answer; where there are more, only the one asked for is in it
+
+
+def draw(
+    inspected: Inspected,
+    kind: str | None = None,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+    method: str | None = None,
+) -> View:
+    """A view of one of KINDS; layer and head from 0, without them the last layer and the mean of its heads.
+
+    `method`, of METHODS, colours words by its scores instead of by weights.
+    """
+    system = inspected.system
+    kind = kind or system.picture
+    if kind not in KINDS:
+        raise InvalidRequest(f'no kind "{kind}". Known: {", ".join(KINDS)}.')
+    chosen = layer is not None or head is not None
+    if kind in WHOLE and chosen:
+        raise InvalidRequest(f"kind {kind} shows all layers: layer and head are for the others.")
+    if inspected.answer is None:
+        raise InvalidRequest(f"{inspected.name} attended to nothing: there are no words.")
+    if method not in (None, ATTENTION):
+        if kind != "words" or chosen:
+            raise InvalidRequest("method colours the words: it goes with kind words, without layer and head.")
+        return _scored(inspected, method)
+    if not system.layers:
+        raise InvalidRequest(f"{inspected.name} has no attention.")
+    if kind == "words" or system.picture != "words":
+        return _cross_view(inspected, kind, layer, head)
+    if kind == "steps":
+        others = ", ".join(one for one in KINDS if one != kind)
+        raise InvalidRequest(
+            f"kind steps is for answers of several words; of {inspected.name} there is {others}."
+        )
+    return _self_view(inspected, kind, layer, head)
+
+
+def _cross_view(inspected: Inspected, kind: str, layer: int | None, head: int | None) -> View:
+    weights: Any = inspected.weights
+    caption = all_weights_caption(inspected)
+    if not weights:
+        raise InvalidRequest(f"{inspected.name} answered nothing: there are no weights.")
+    if kind not in WHOLE:
+        layer, weights = _pick(weights, layer, head)
+        caption = weights_caption(inspected, layer, head)
+    return _view(kind, weights, inspected.source, inspected.rows, inspected.title, caption)
+
+
+def _self_view(inspected: Inspected, kind: str, layer: int | None, head: int | None) -> View:
+    found, words = self_attention(inspected)
+    weights: Any = found
+    which = f"{len(found)} layers of {len(found[0])} heads"
+    if kind not in WHOLE:
+        layer, weights = _pick(found, layer, head)
+        which = position(layer, len(found), head, len(found[0]))
+    return _view(kind, weights, words, words, inspected.title, self_attention_caption(inspected, which))
+
+
+def _scored(inspected: Inspected, method: str) -> MatrixView:
+    scores, caption = word_scores(inspected, method), scores_caption(inspected, method)
+    view = views.words(scores, inspected.source, [inspected.said], title=inspected.title, caption=caption)
+    return replace(view, note=OTHERS)
+
+
+def _pick(layers: list[Tensor], layer: int | None, head: int | None) -> tuple[int, Tensor]:
+    """The number of the layer, and its weights (m, n)."""
+    for name, number, count in (("layer", layer, len(layers)), ("head", head, len(layers[0]))):
+        if number is not None and not 0 <= number < count:
+            raise OutOfRange(name, number, count)
+    layer = len(layers) - 1 if layer is None else layer
+    return layer, layers[layer].mean(0) if head is None else layers[layer][head]
+
+
+def _view(
+    kind: str, weights: Any, source: list[str], target: list[str], title: str, caption: str
+) -> MatrixView:
+    view: MatrixView = KINDS[kind](weights, source, target, title=title, caption=caption)
+    return view
+
+
+def picture_data(inspected: Inspected, options: Mapping[str, Value]) -> tuple[dict[str, Any] | None, bool]:
+    """What the browser draws for these options (of `controls`), and whether all layers and heads are in it.
+
+    Each matrix in it has the options that it shows, and a caption. None where nothing was read or answered.
+    """
+    if not inspected.system.layers:
+        raise InvalidRequest(f"{inspected.name} has no attention to draw.")
+    if not inspected.weights:
+        return None, True
+    method = options.get("method", ATTENTION)
+    if method != ATTENTION:
+        data = _scored(inspected, str(method)).data()
+        data["matrices"][0] |= {"options": dict(options), "caption": data["caption"]}
+        return data, True
+    layers, heads = len(inspected.weights), len(inspected.weights[0])
+    every = list(product(range(layers), (None, *range(heads)) if heads > 1 else (None,)))
+    complete = len(every) * len(inspected.source) * len(inspected.rows) <= CELLS
+    if not complete:
+        wanted = {"layer": layers - 1, "head": None, **options}
+        every = [one for one in every if one == (wanted["layer"], wanted["head"])]
+    named = {_name(*one, layers, heads): inspected.matrix(*one) for one in every}
+    data = _view(inspected.system.picture, named, inspected.source, inspected.rows, "", "").data()
+    for matrix, (layer, head) in zip(data["matrices"], every, strict=True):
+        chosen = {"layer": layer, "head": head}
+        shown = {name: chosen.get(name, value) for name, value in options.items()}
+        matrix |= {**chosen, "options": shown, "caption": clean(weights_caption(inspected, layer, head))}
+    return data, complete
+
+
+def _name(layer: int, head: int | None, layers: int, heads: int) -> str:
+    """What a matrix is called among the others."""
+    parts = [f"layer {layer + 1}"] if layers > 1 else []
+    if heads > 1:
+        parts.append("mean of heads" if head is None else f"head {head + 1}")
+    return ", ".join(parts)

@@ -1,0 +1,66 @@
+"""Scores of the words of a text by any explanation, of the answer under the same conditions."""
+
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+from regard.data.segments import by_word
+from regard.explanations import METHODS, explain
+from regard.inspection.deadline import require_time
+from regard.inspection.inspected import Inspected, InvalidRequest
+from regard.tasks.case import Case
+from regard.tasks.system import System
+
+ATTENTION = "attention"  # the method whose scores are the weights themselves
+FLOW = 1e-6  # seconds for a flow through one of n² edges of a layer, on a slow machine
+
+
+def methods(system: System) -> list[str]:
+    """The methods of METHODS that can explain its answers, attention first; empty if none can."""
+    try:
+        case = system.case([system.input("a", "a" if system.takes_second else None)])
+    except ValueError:
+        return []
+    if case.subject is None:
+        return []
+    there = [name for name in METHODS if name != "integrated_gradients" or find_spec("captum")]
+    return sorted(there, key=lambda name: name != ATTENTION)
+
+
+def word_scores(inspected: Inspected, method: str) -> Tensor:
+    """A score for each word that was read (n,), for the answer; subwords add up.
+
+    InvalidRequest if the method has none to give.
+    """
+    system, read = inspected.system, inspected.read
+    if inspected.masked and (METHODS[method].needs == "outputs" or system.takes_second):
+        why = "a model of two texts" if system.takes_second else f"{method}, which deletes words,"
+        raise InvalidRequest(f"While a word is masked, {why} has no scores: use attention.")
+    if method == "flow":
+        _require_time_for_flow(system, len(read.tokens))
+    try:
+        with system.masking(inspected.masked):
+            case = system.case([system.input(read.text, inspected.second)])
+            scores = _explained(case, method)
+    except ValueError as error:  # one word, and nothing is left without it
+        raise InvalidRequest(f"There is no score by {method}: {error}") from error
+    if not bool(scores.isfinite().all()):
+        raise InvalidRequest(f"There is no score by {method}: it is not a number.")
+    return by_word(scores, read.word_of, [0])[0]
+
+
+def _explained(case: Case, method: str) -> Tensor:
+    """Scores of the tokens (1, n) of the one text of a case."""
+    if case.subject is None:
+        raise ValueError("its answers cannot be explained.")
+    asked = case.subject(case.texts, torch.arange(1))
+    more = {} if asked.second is None else {"second": asked.second}
+    return explain(asked.model, asked.inputs, asked.lengths, method=method, **more)
+
+
+def _require_time_for_flow(system: System, n: int) -> None:
+    """Flow checks no clock: it begins only if it is likely to end in time."""
+    layers = system.attention_paths.get("self", [])
+    rows = n if set(layers) & set(system.layers) else 1  # positions at the top that flows begin at
+    require_time(FLOW * rows * n * n * (len(layers) + 1))

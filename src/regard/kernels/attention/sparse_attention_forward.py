@@ -1,0 +1,73 @@
+"""The forward pass of sparse attention: supports, and the context gathered from the values of these alone.
+
+θⱼ = q·kⱼ        p = map(θ)        z = Σⱼ pⱼvⱼ
+"""
+
+from typing import Any
+
+import numpy as np
+
+from regard.kernels.attention.sparse_attention_lists import (
+    AGAIN,
+    BROKEN,
+    GROUP,
+    copy,
+    fill,
+    reach,
+    scratch,
+    stretch,
+)
+from regard.kernels.attention.sparse_attention_search import search
+from regard.kernels.attention.sparse_attention_sums import gather
+from regard.kernels.attention.sparse_attention_threshold import finish
+from regard.kernels.common.compiled import compiled
+from regard.kernels.common.simd import get, put, take
+
+
+@compiled
+def forward(
+    start: int, stop: int, ticket: Any, query: Any, panels: Any, values: Any, view: Any, half: float,
+    context: Any, room: int, kept: Any,
+) -> None:  # fmt: skip
+    """Context (B, m, d_v) of query (B, m, d). A group of rows may store GROUP · room entries of its supports.
+
+    Of each row remain: sizes, how many entries (or AGAIN, BROKEN); begins, where; floors, a bound below τ.
+    """
+    batch, m, _ = query.shape
+    n, d = values.shape[1:]
+    groups = -(-m // GROUP)
+    floors, begins, sizes, places, weights = kept
+    lists = scratch(query, n)
+    theta, found, stride = lists
+    floor, rows = np.empty(GROUP, query.dtype), np.empty(GROUP, np.int64)
+    counts, nexts = np.empty(GROUP, np.int64), np.empty(GROUP, np.int64)
+    while True:
+        item = take(ticket)
+        if item >= batch * groups:
+            return
+        b, first = item // groups, item % groups * GROUP
+        size = min(GROUP, m - first)
+        for r in range(size):
+            rows[r], floor[r] = first + r, -np.inf
+        search(b, rows[:size], query, panels, view, half, floor, counts, lists)
+        used, end = item * GROUP * room, (item + 1) * GROUP * room
+        for r in range(size):
+            i, at = first + r, r * stride
+            nexts[r] = at
+            counts[r] = finish(theta, found, at, counts[r], half, floor[r])
+            fill(context, b * m + i, np.nan if counts[r] == BROKEN else 0.0)
+            if room > 0:
+                fits = counts[r] <= end - used
+                begins[b, i], sizes[b, i], floors[b, i] = used, counts[r] if fits else AGAIN, floor[r]
+                if fits:
+                    copy(theta, found, at, counts[r], weights, places, used)
+                    used += max(counts[r], 0)
+            if half != 1.0:
+                for e in range(at, at + counts[r]):
+                    put(theta, e, get(theta, e) * get(theta, e))
+        step = stretch(counts, size, n)
+        for key in range(step, n + step, step):
+            for r in range(size):
+                e = reach(found, nexts[r], r * stride + counts[r], key, n)
+                gather(theta, found, nexts[r], e, values, b * n * d, d, context, (b * m + first + r) * d)
+                nexts[r] = e

@@ -1,0 +1,106 @@
+"""Which keys of a row can have weight: the search for candidates, with a floor that rises.
+
+Scores are not stored. The τ of some of a row's keys is a lower bound of the τ of all of them, since more keys
+can only raise it. So the floor of a row rises while its keys are visited, and few keys are above it. At the
+end `sparse_attention_threshold` solves these exactly.
+
+A threshold that rises on the way: Condat (2016), "Fast projection onto the simplex and the l1 ball".
+"""
+
+from typing import Any
+
+import numpy as np
+
+from regard.kernels.attention.sparse_attention_lists import BROKEN, GROUP, TILES
+from regard.kernels.attention.sparse_attention_threshold import tighten
+from regard.kernels.attention.sparse_attention_tile import TALL, collect_many, tile
+from regard.kernels.common.compiled import compiled
+from regard.kernels.common.simd import above, count_bits, first_bit, get, load, put, splat, width
+
+FIRST = 64  # candidates before a row gets its first floor
+
+
+@compiled
+def search(
+    b: int, rows: Any, query: Any, panels: Any, view: Any, half: float, floors: Any, counts: Any, lists: Any
+) -> None:
+    """Search the given rows of slice b; counts[r] candidates of row r are left in its list.
+
+    floors are where the rows start, −inf or a bound known from before, and where they end.
+    """
+    (lo, hi, mask, steps), (theta, places, stride) = view, lists
+    d, w = query.shape[2], width(query)
+    wide = 2 * w
+    shift, n = first_bit(wide), panels.shape[1] * wide
+    finite = splat(query, np.finfo(query.dtype).max)
+    queries, out = np.zeros(GROUP * d, query.dtype), np.empty(TALL * wide, query.dtype)
+    bits, limits = np.empty(2, np.int64), np.empty(GROUP, np.int64)
+    begins, ends = np.zeros(GROUP, np.int64), np.zeros(GROUP, np.int64)
+    spans = np.empty(4 * TILES, np.int64)  # keys that some row of a tile may look at, and that all may
+    first, last = n, 0
+    for t in range(TILES):
+        spans[4 * t], spans[4 * t + 1], spans[4 * t + 2], spans[4 * t + 3] = n, 0, 0, n
+    for r in range(GROUP):
+        counts[r], limits[r] = 0, FIRST
+        t = r // TALL
+        if r < len(rows):
+            i = rows[r]
+            begin, end, at = lo[b, i], hi[b, i], b * steps[0] + i * steps[1]
+            if mask.size > 0:
+                while begin < end and not mask[at + begin * steps[2]]:
+                    begin += 1
+                while begin < end and not mask[at + (end - 1) * steps[2]]:
+                    end -= 1
+            begins[r], ends[r] = begin, end
+            for c in range(d):
+                queries[(t * d + c) * TALL + r % TALL] = query[b, i, c]
+        if begins[r] < ends[r]:
+            spans[4 * t], spans[4 * t + 1] = min(spans[4 * t], begins[r]), max(spans[4 * t + 1], ends[r])
+            first, last = min(first, begins[r]), max(last, ends[r])
+        spans[4 * t + 2] = max(spans[4 * t + 2], begins[r])
+        spans[4 * t + 3] = min(spans[4 * t + 3], ends[r])
+    for j in range(first // wide * wide, last, wide):
+        for t in range(TILES):
+            if j >= spans[4 * t + 1] or j + wide <= spans[4 * t]:
+                continue
+            if not tile(queries, t * TALL * d, panels, (b * n + j) * d, d, floors, t * TALL, out, bits):
+                continue
+            due = False
+            many = count_bits(bits[0]) + count_bits(bits[1]) >= 2 * wide and mask.size == 0
+            if many and j >= spans[4 * t + 2] and j + wide <= spans[4 * t + 3]:
+                for x in range(0, TALL * wide, w):
+                    many &= above(load(out, x), finite) == 0
+            else:
+                many = False
+            if many:
+                for r in range(TALL):
+                    row = t * TALL + r
+                    counts[row] = collect_many(
+                        out, j, r, floors[row], counts[row], theta, places, row * stride
+                    )
+                    due |= counts[row] >= limits[row]
+            else:
+                for part in range(2):
+                    left = bits[part]
+                    while left != 0:
+                        x = first_bit(left)
+                        left &= left - 1
+                        row, key = t * TALL + 3 * part + (x >> shift), j + (x & (wide - 1))
+                        if key < get(begins, row) or key >= get(ends, row):
+                            continue
+                        if mask.size > 0 and not mask[b * steps[0] + rows[row] * steps[1] + key * steps[2]]:
+                            continue
+                        score, count = get(out, part * 3 * wide + x), get(counts, row)
+                        if not score < np.inf:
+                            counts[row], ends[row], spans[4 * t + 3] = BROKEN, 0, 0
+                            continue
+                        put(theta, row * stride + count, score)
+                        put(places, row * stride + count, key)
+                        put(counts, row, count + 1)
+                        due |= count + 1 >= get(limits, row)
+            if due:
+                for row in range(t * TALL, (t + 1) * TALL):
+                    count = counts[row]
+                    if count >= limits[row]:
+                        kept, floors[row] = tighten(theta, places, row * stride, count, half, floors[row])
+                        counts[row], limits[row] = kept, 2 * kept + (8 if 2 * kept < count else 2 * kept)

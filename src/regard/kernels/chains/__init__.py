@@ -1,0 +1,1 @@
+"""Kernels and operators of linear chains: marginals, samples, best paths."""

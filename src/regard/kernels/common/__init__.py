@@ -1,0 +1,1 @@
+"""What kernels share: the compiler, threads, vector instructions, and how an operator is made."""

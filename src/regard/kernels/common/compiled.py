@@ -1,0 +1,41 @@
+"""Numba's compiler with our settings: releases the GIL, cached on disk where the disk allows it.
+
+Kernels are serial over a range of rows; `pool.over_rows` spreads the ranges over threads. Numba's own
+parallel loops are not used: one of their layers aborts the process on concurrent calls, another kills forked
+children.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Sums may be reordered and multiplications fused; NaN and infinity keep their meaning, since −inf is a score.
+REORDER = {"reassoc", "contract", "nsz", "arcp"}
+
+
+@cache
+def _stamp() -> tuple[tuple[str, int, int], ...]:
+    """Which version of the kernels this is: a kernel may have others inlined, so all of them count."""
+    folder = Path(__file__).parents[1]
+    files = sorted(folder.rglob("*.py"))
+    return tuple((str(f.relative_to(folder)), f.stat().st_mtime_ns, f.stat().st_size) for f in files)
+
+
+def compiled(function: F | None = None, **options: Any) -> Any:
+    """Compile a kernel, as @compiled or @compiled(inline="always", ...)."""
+    if function is None:
+        return lambda f: compiled(f, **options)
+    options = {"nogil": True, "fastmath": REORDER, "error_model": "numpy", **options}
+    try:
+        kernel = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # no directory that could hold the cache: compile in every process
+        return numba.njit(**options)(function)
+    file: Any = getattr(kernel._cache, "_cache_file", None)
+    if hasattr(file, "_source_stamp"):  # Numba would look at the kernel's own file alone
+        file._source_stamp = _stamp()
+    return kernel

@@ -1,0 +1,1 @@
+"""Kernels of decoding: attention of beams, the best next tokens."""

@@ -1,0 +1,1 @@
+"""Kernels and operators of SparseMAP: the active set method, and structures with a faster one."""
