@@ -11,14 +11,14 @@ from itertools import islice
 
 import pytest
 import torch
+from regard.alignment.forced import forced
+from regard.runs.settings import Decoding
 
 from claims.experiment import FIRST, Pairs, accuracy, held, over_seeds, report, train
 from regard.alignment import Links, align, score
-from regard.alignment.forced import forced
 from regard.data.corpora import dictionary, reverse
 from regard.models import TRANSLATORS
 from regard.runs import Translator
-from regard.runs.settings import Decoding
 
 TEST = 200
 
