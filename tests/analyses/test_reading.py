@@ -4,18 +4,18 @@ import math
 
 import pytest
 import torch
+from regard.data.classes import Classes
+from regard.runs.classifier import Classifier
+from regard.runs.settings import Decoding
 
-from regard.analyses import head_roles, probe, states_of, tokenize, weights_of, words_of
+from regard.analyses import head_roles, probe, probing_data, states_of, tokenize, weights_of
 from regard.analyses.conllu import Sentence
 from regard.core.errors import RunError, UnknownNameError
 from regard.data import Tokenizer
-from regard.data.classes import Classes
 from regard.data.text import DataError
 from regard.models import TRANSLATORS
 from regard.models.classifiers import CLASSIFIERS
 from regard.runs import Translator
-from regard.runs.classifier import Classifier
-from regard.runs.settings import Decoding
 
 TEXTS = ["a bb abab", "b", "", "abba ab bab a"]
 TOKENIZER = Tokenizer.train(["a bb abab b abba ab bab"], "bpe", 266)
@@ -106,7 +106,7 @@ def sentence(*words):
 def test_layers_of_a_run_are_probed_each_against_a_control_task():
     system = SYSTEMS["translator"]()
     sentences = [sentence("a", "bb", "abab"), sentence("b"), sentence("abba", "ab", "bab", "a")] * 12
-    words = words_of(system, sentences, "upos")
+    words = probing_data(system, sentences, "upos")
     assert words.states.shape == (3, 96, 8) and words.names == ("A", "B")
     assert len(words.words) == 96 and words.words[:4] == ["a", "bb", "abab", "b"]
     told = []
@@ -128,10 +128,10 @@ def test_what_cannot_be_read_is_one_sentence():
         next(states_of(classifier(pairs=True), tokenize(TOKENIZER, TEXTS)))
     system = SYSTEMS["translator"]()
     with pytest.raises(UnknownNameError, match='no task "pos"'):
-        words_of(system, [sentence("a", "b")], "pos")
-    with pytest.raises(DataError, match="xpos says nothing to learn"):
-        words_of(system, [sentence("a", "b")], "xpos")
-    with pytest.raises(DataError, match="deprel says nothing to learn"):
-        words_of(system, [sentence("a", "b")], "deprel")
+        probing_data(system, [sentence("a", "b")], "pos")
+    with pytest.raises(DataError, match="xpos has nothing to learn"):
+        probing_data(system, [sentence("a", "b")], "xpos")
+    with pytest.raises(DataError, match="deprel has nothing to learn"):
+        probing_data(system, [sentence("a", "b")], "deprel")
     with pytest.raises(UnknownNameError, match='no code "mdl"'):
-        next(probe(words_of(system, [sentence("a", "b")], "upos"), code="mdl"))
+        next(probe(probing_data(system, [sentence("a", "b")], "upos"), code="mdl"))

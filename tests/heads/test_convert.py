@@ -108,6 +108,6 @@ def test_what_multi_head_does_not_have_is_refused_by_name(option):
 @pytest.mark.parametrize("other", [{"map": "sparsemax"}, {"score": "dot"}])
 def test_what_torch_does_not_have_is_refused_by_name(other):
     with pytest.raises(
-        ValueError, match=r"knows the softmax of a scaled dot product alone; got .*(sparsemax|Dot)"
+        ValueError, match=r"has only the softmax of a scaled dot product; got .*(sparsemax|Dot)"
     ):
         to_torch(MultiHead(8, 2, **other))

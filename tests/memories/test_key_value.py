@@ -96,7 +96,7 @@ def test_a_beam_selects_rows():
     assert torch.equal(cache.keys, k[[2, 0, 0]])
     both = cache.append(k[:, :1], k[:, :1])
     assert torch.equal(both[0], torch.cat([k[[2, 0, 0]], k[:, :1]], 1))
-    with pytest.raises(ShapeError, match="must continue"):
+    with pytest.raises(ShapeError, match="must agree with"):
         cache.append(k[:2], k[:2])
 
 

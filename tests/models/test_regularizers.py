@@ -223,7 +223,7 @@ def test_other_models_refuse(name, own):
 
 
 def test_what_makes_no_sense_is_refused():
-    with pytest.raises(ValueError, match="width must equal the embedding; got width=6, embedding=8"):
+    with pytest.raises(ValueError, match="width must equal embedding; got width=6, embedding=8"):
         make(width=6).add_regularizers({"tie": 1.0})
     with pytest.raises(ValueError, match="tie must be at least 0"):
         make().add_regularizers({"tie": -1.0})

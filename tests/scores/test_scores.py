@@ -242,7 +242,7 @@ def test_order_term_stands_inside_the_tanh_or_outside():
     h = torch.tanh(inside.W2(q).unsqueeze(-2) + inside.W1(k).unsqueeze(-3) + f @ inside.inside.W[0].weight.T)
     torch.testing.assert_close(inside(q, k, where), h @ inside.v.weight[0])
     assert len(list(inside.parameters())) == 4  # W₁, W₂, v and that of the features: no vector of their own
-    with pytest.raises(ValueError, match="went inside a score"):
+    with pytest.raises(ValueError, match="already inside a score"):
         (Dot() + order)(q, k, where)
     assert MLP(3, 3, terms=[order])(q, k, where).shape == (2, 2, 4)
     with pytest.raises(TypeError, match="use score \\+ term"):

@@ -204,7 +204,7 @@ def better_later():
         (no_tensor, r"oracle no_tensor must return a tensor of shape \(4,\); got list"),
         (not_a_number, "oracle not_a_number must return a finite vertex"),
         (fractional, "oracle fractional must return a vertex of 0s and 1s.*binary=False"),
-        (uses_the_hidden, "oracle uses_the_hidden must leave alone what is hidden.*position 1"),
+        (uses_the_hidden, "oracle uses_the_hidden must not use masked coordinates.*position 1"),
         (better_later(), "oracle late must return the vertex of the highest score"),
     ],
 )

@@ -1,18 +1,18 @@
-"""Codelength: how many bits it takes to send labels to somebody who has the states they are to be read from.
+"""Codelength: the bits needed to transmit labels to a receiver who has the hidden states.
 
-    uniform        N log₂ K                                    no look at anything
-    by frequency   −Σᵢ log₂ (count of yᵢ so far + ½)/(i − 1 + K/2)      labels alone, counted as they come
-    online         t₁ log₂ K − Σᵢ log₂ p_θᵢ(y_{tᵢ+1 … tᵢ₊₁} | x)          θᵢ learned from the labels up to tᵢ
+    uniform        N log₂ K                                             uses nothing
+    by frequency   −Σᵢ log₂ (count of yᵢ so far + ½)/(i − 1 + K/2)      uses the labels sent so far
+    online         t₁ log₂ K − Σᵢ log₂ p_θᵢ(y_{tᵢ+1 … tᵢ₊₁} | x)          θᵢ trained on the labels up to tᵢ
 
-The better and the sooner a probe learns the labels, the shorter the code. Accuracy sees only how well it does
-in the end: a large probe also learns labels that were drawn at random for each word, but it needs all of them
-for that, and the code is long. Sent in portions that end at 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25, 50
-and 100 % of the labels, in an order drawn by `seed`.
+The better a probe learns the labels, and the fewer examples it needs, the shorter the code. Accuracy measures
+only the final quality: a large probe also learns random labels of words, but it needs many examples, and the
+code is long. Labels are sent in blocks that end at 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25, 50 and 100 %
+of them, in an order drawn with `seed`.
 
 Voita & Titov (2020), "Information-Theoretic Probing with Minimum Description Length", arXiv:2003.12298, §3.2.
 By frequency: Krichevsky & Trofimov (1981). The variational code is `variational.py`.
-Departs from the paper: when to stop learning is decided by a tenth of the labels that were already sent, so
-that the code needs no labels besides its own; the first 20 and more are sent at their uniform length.
+Departs from the paper: early stopping uses a tenth of the labels that were already sent, so that the code
+needs no other labels; the first block has at least 20 labels, with the uniform code.
 """
 
 import math
@@ -30,22 +30,20 @@ from regard.core.shapes import check_float
 SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 HIDDEN = 128  # of the probe
 BATCH, RATE = 128, 3e-3
-STEPS, EPOCHS = 400, 30  # a probe learns for so many, whichever is more,
-EVERY, PATIENCE = 20, 4  # and is looked at after so many steps, or an epoch; it stops after 4 looks in vain
-FEWEST = 20  # labels that a probe can learn from
+STEPS, EPOCHS = 400, 30  # a probe is trained for at most the longer of these
+EVERY, PATIENCE = 20, 4  # steps between validations (at least an epoch); how many without improvement end it
+FEWEST = 20  # labels to train a probe on
 
 
 @dataclass(frozen=True)
 class Codelength:
-    """The bits of N labels of K classes, and how well the probe did in the end."""
+    """The bits of N labels of K classes, and the accuracy of the last probe."""
 
     bits: float
     labels: int
     classes: int
-    accuracy: (
-        float  # on labels it had not learned from (online), or on those it was learned from (variational)
-    )
-    model_bits: float = 0.0  # of these bits, those for the probe itself (variational)
+    accuracy: float  # on labels it was not trained on (online), or was trained on (variational)
+    model_bits: float = 0.0  # the part of the bits that encodes the probe itself (variational)
 
     @property
     def uniform(self) -> float:
@@ -59,7 +57,7 @@ class Codelength:
 
 
 def by_frequency(labels: Tensor, classes: int) -> float:
-    """The bits of labels (N,) for somebody who only counts them as they come; their order does not matter."""
+    """The bits of labels (N,) by their frequencies so far; their order does not matter."""
     labels = checked_labels(labels, classes)
     counts = torch.bincount(labels, minlength=classes).double()
     half = torch.tensor(0.5, dtype=torch.float64)
@@ -77,7 +75,7 @@ def online(
     seed: int = 0,
     listen: Callable[[float], None] | None = None,
 ) -> Codelength:
-    """The online code of labels (N,), given states (N, d), by a probe with a hidden layer; 0 is a linear one.
+    """The online code of labels (N,), given states (N, d), by a probe of `hidden` units, or linear if 0.
 
     listen is called with the share of the labels that were sent.
     """
@@ -90,7 +88,7 @@ def online(
     ends = sorted({end for share in SHARES if (end := math.ceil(n * share)) >= FEWEST})
     bits, right = ends[0] * math.log2(classes), 0.0
     for start, end in pairwise(ends):
-        probe = learned(states[:start], labels[:start], classes, hidden, chance)
+        probe = trained_probe(states[:start], labels[:start], classes, hidden, chance)
         with torch.no_grad():
             logits = probe(states[start:end])
         bits += float(F.cross_entropy(logits.double(), labels[start:end], reduction="sum")) / math.log(2)
@@ -100,13 +98,13 @@ def online(
     return Codelength(bits, n, classes, right)
 
 
-def learned(x: Tensor, y: Tensor, classes: int, hidden: int, chance: torch.Generator) -> nn.Module:
-    """A probe learned from states (t, d) and labels (t,), as it was when it did best on their last tenth."""
+def trained_probe(x: Tensor, y: Tensor, classes: int, hidden: int, chance: torch.Generator) -> nn.Module:
+    """A probe trained on states (t, d) and labels (t,), with early stopping on their last tenth."""
     held = max(1, len(y) // 10)
     train, valid = slice(0, len(y) - held), slice(len(y) - held, None)
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(torch.randint(2**31, (), generator=chance)))
-        probe = made(x.shape[-1], classes, hidden)
+        probe = new_probe(x.shape[-1], classes, hidden)
         optimiser = torch.optim.Adam(probe.parameters(), RATE)
         best, kept, since = score(probe, x[valid], y[valid]), snapshot(probe), 0
         epoch = math.ceil((len(y) - held) / BATCH)
@@ -126,8 +124,8 @@ def learned(x: Tensor, y: Tensor, classes: int, hidden: int, chance: torch.Gener
     return probe
 
 
-def made(width: int, classes: int, hidden: int) -> nn.Module:
-    """A probe that begins by saying nothing: all classes alike."""
+def new_probe(width: int, classes: int, hidden: int) -> nn.Module:
+    """An untrained probe; its predictions are uniform."""
     last = nn.Linear(hidden or width, classes)
     nn.init.zeros_(last.weight)
     nn.init.zeros_(last.bias)
@@ -146,13 +144,13 @@ def snapshot(probe: nn.Module) -> dict[str, Tensor]:
 
 
 def standardised(states: Tensor) -> Tensor:
-    """States (N, d) with mean 0 and deviation 1 in each coordinate; the receiver has all of them."""
+    """States (N, d) with mean 0 and standard deviation 1 in each coordinate; the receiver has all of them."""
     centred = states.float() - states.float().mean(0)
     return centred / centred.std(0, correction=0).clamp(min=1e-6)
 
 
 def checked(states: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """States (N, d) and labels (N,), once they are known to fit."""
+    """States (N, d) and labels (N,), after checking that they match."""
     check_float("states", states)
     labels = checked_labels(labels, classes)
     if states.dim() != 2 or len(states) != len(labels):

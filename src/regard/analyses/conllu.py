@@ -1,8 +1,8 @@
-"""Trees of dependencies from a CoNLL-U file, plain or gzip.
+"""Dependency trees from a CoNLL-U file, plain or gzip.
 
 One word per line, ten columns between tabs: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC; a blank line
-ends a sentence. A range, "2-3 don't", is what words 2 and 3 look like together; empty nodes, "5.1", are not
-words of the text and are left out. https://universaldependencies.org/format.html
+ends a sentence. A range, "2-3 don't", is a token of the text that words 2 and 3 make up; empty nodes, "5.1",
+are not in the text and are skipped. https://universaldependencies.org/format.html
 """
 
 import re
@@ -19,15 +19,15 @@ ID = re.compile(r"(\d+)(?:([-.])(\d+))?$")
 
 @dataclass(frozen=True)
 class Sentence:
-    """The words of a sentence, how they are written, and their tree."""
+    """The words of a sentence, its text, and its dependency tree."""
 
     words: tuple[str, ...]
     text: str  # as it was written: no space where MISC says SpaceAfter=No
-    spans: tuple[Span, ...]  # of each word in the text; words of one range may share theirs
+    spans: tuple[Span, ...]  # of each word in the text; words of one range may have the same
     upos: tuple[str, ...]
     xpos: tuple[str, ...]
     deprel: tuple[str, ...]
-    heads: tuple[int, ...]  # the head of each word, from 0; −1 is the root's
+    heads: tuple[int, ...]  # the head of each word, from 0; −1 for the root
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class _Row:
 
 
 def read_conllu(path: str | Path) -> Iterator[Sentence]:
-    """The sentences of a file; what cannot be read is a DataError that names the line."""
+    """The sentences of a file; a line that cannot be read raises a DataError that names it."""
     rows: list[_Row] = []
     ranges: dict[int, tuple[int, str, bool]] = {}  # by first word: last word, form, whether a space follows
     some, number = False, 0

@@ -1,10 +1,10 @@
-"""Control tasks: every word type gets a label drawn at random, which only memory can tell.
+"""Control tasks: every word type gets a random label, which can only be memorised.
 
-    control(word) ∼ labels as frequent as they are, once for each type
+    control(word) ∼ the distribution of the real labels, once for each type
     selectivity = accuracy − accuracy on the control task
 
-A probe that does as well on these as on the real labels has memorised words; nothing is then known about the
-states. Types are drawn as they are met in the sentences, so a larger file of the same beginning keeps them.
+A probe that does as well on these as on the real labels has memorised words, and says nothing about the
+states. Labels are drawn for types in order of occurrence, so that more sentences do not change those before.
 
 Hewitt & Liang (2019), "Designing and Interpreting Probes with Control Tasks", arXiv:1909.03368, §2.
 """
@@ -16,7 +16,7 @@ from torch import Tensor
 
 
 def control_task(words: Sequence[Hashable], labels: Tensor, seed: int = 0) -> Tensor:
-    """Labels (N,) of a control task for words (N,): for each type one of the real labels, drawn at random."""
+    """Labels (N,) of a control task for words (N,): for each type a random one of the real labels."""
     if len(words) != len(labels) or not len(labels):
         raise ValueError(
             f"there must be a label for each word, and some; got {len(words)} and {len(labels)}."

@@ -1,7 +1,7 @@
-"""Probing the layers of a run: how short a code for what linguists say of each word its states allow.
+"""Probing the layers of a run: the codelength of linguistic labels of words, given the hidden states.
 
-Layer 0 is what the first layer reads: vectors of tokens and positions, the yardstick of all others. A word's
-state is the mean of its tokens' states.
+Layer 0 is the input of the first layer, embeddings of tokens and positions: the baseline of all others. The
+state of a word is the mean over its tokens.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,12 +22,12 @@ from regard.data.text import DataError
 
 TASKS = ("upos", "xpos", "deprel")
 CODES: dict[str, Callable[..., Codelength]] = {"online": online, "variational": variational}
-Listener = Callable[[int, float], None]  # is told the layer and how much of it is done
+Listener = Callable[[int, float], None]  # called with the layer and the share of it that is done
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
-    """The words of all sentences: states of every layer, labels, and the words themselves."""
+class ProbingData:
+    """The words of all sentences: hidden states of every layer, labels, and the words themselves."""
 
     states: Tensor  # (1 + layers, N, d)
     labels: Tensor  # (N,)
@@ -36,26 +36,26 @@ class Words:
 
     @property
     def by_frequency(self) -> float:
-        """The bits of the labels for somebody who has no states."""
+        """The bits of the labels without the states."""
         return by_frequency(self.labels, len(self.names))
 
 
 @dataclass(frozen=True)
 class Probed:
-    """What one layer allows, for the labels and for those of a control task."""
+    """The codelengths of one layer, for the labels and for those of a control task."""
 
-    layer: int  # 0 is what the first one reads
+    layer: int  # 0 is the input of the first
     real: Codelength
     control: Codelength
 
     @property
     def selectivity(self) -> float:
-        """How much more accurate the probe is on real labels than on control ones."""
+        """Accuracy on the labels minus accuracy on the control task."""
         return self.real.accuracy - self.control.accuracy
 
 
-def words_of(system: Any, sentences: Sequence[Sentence], task: str) -> Words:
-    """The words of sentences, read by a run, and what the task says of each."""
+def probing_data(system: Any, sentences: Sequence[Sentence], task: str) -> ProbingData:
+    """Hidden states of a run for the words of sentences, and the label of each word."""
     if task not in TASKS:
         raise UnknownNameError(f'no task "{task}". Known: {", ".join(TASKS)}.')
     texts = tokenize(system.tokenizer, sentences)
@@ -64,9 +64,9 @@ def words_of(system: Any, sentences: Sequence[Sentence], task: str) -> Words:
     labels = [label for k in read for label in getattr(sentences[k], task)]
     names = tuple(sorted(set(labels)))
     if "_" in names or len(names) < 2:
-        raise DataError(f"{task} says nothing to learn: the labels are {', '.join(names[:5]) or 'none'}.")
+        raise DataError(f"{task} has nothing to learn: the labels are {', '.join(names[:5]) or 'none'}.")
     number = {name: k for k, name in enumerate(names)}
-    return Words(
+    return ProbingData(
         torch.cat([by_number[k] for k in read], 1),
         torch.tensor([number[label] for label in labels]),
         names,
@@ -75,9 +75,14 @@ def words_of(system: Any, sentences: Sequence[Sentence], task: str) -> Words:
 
 
 def probe(
-    words: Words, *, code: str = "online", hidden: int = 128, seed: int = 0, listen: Listener | None = None
+    words: ProbingData,
+    *,
+    code: str = "online",
+    hidden: int = 128,
+    seed: int = 0,
+    listen: Listener | None = None,
 ) -> Iterator[Probed]:
-    """Each layer from 0 on, by one of CODES, for the labels and for a control task."""
+    """Probe each layer from 0 on, by one of CODES, for the labels and for a control task."""
     if code not in CODES:
         raise UnknownNameError(f'no code "{code}". Known: {", ".join(CODES)}.')
     control, classes = control_task(words.words, words.labels, seed), len(words.names)

@@ -1,13 +1,13 @@
-"""Pruning heads: a gate on every head, and a price for each that stays open.
+"""Pruning heads: a gate on every head, and a penalty for each that stays open.
 
     z = W_o [g₁z₁; …; g_h z_h]        min  loss + λ Σᵢ P(gᵢ > 0)
 
-The gates are Hard Concrete, 0 or 1 with probability and between them now and then, so that what is counted
-(L0) has a gradient; model and gates are trained on from a trained model. In the end the gates are without
-noise and written into W_o: a head whose gate is 0 adds nothing, and the model is one like any other.
+The gates follow the Hard Concrete distribution, with mass at 0 and 1 and a density between them, so that the
+L0 penalty has a gradient. A trained model is trained further, together with its gates. Finally the gates,
+without noise, are multiplied into W_o: a head whose gate is 0 adds nothing, and the model is an ordinary one.
 
 Voita et al. (2019), arXiv:1905.09418, §6; Hard Concrete: Louizos, Welling & Kingma (2018), arXiv:1712.01312.
-Departs from the paper: gates learn faster than weights, so that some hundred steps are enough.
+Departs from the paper: gates have a higher learning rate than weights, so that some hundred steps suffice.
 """
 
 import math
@@ -20,12 +20,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.explanations.diffmask import HIGH, LOW, drawn, opened
 from regard.heads import MultiHead
+from regard.models.parts.hard_concrete import deterministic_gates, open_probability, sample_gates
 from regard.recording import attentions
 from regard.training.progress import Problem
 
-OPEN = 2.0  # θ of a gate before it has learned: open with probability 0.97
+OPEN = 2.0  # initial θ of a gate: open with probability 0.97
 GATE_RATE = 0.05
 
 
@@ -35,7 +35,7 @@ class Pruned:
 
     penalty: float  # λ
     gates: dict[str, list[float]]  # of each attention's heads, by path; 0 is closed
-    before: dict[str, float]  # figures of the model in validation
+    before: dict[str, float]  # validation figures of the model
     after: dict[str, float]
     model: nn.Module = field(repr=False)  # a copy, with the gates in its weights
 
@@ -62,21 +62,21 @@ class HeadGates(nn.Module):
         )
 
     def price(self) -> Tensor:
-        """How many heads are open, in the mean."""
-        return torch.cat([opened(theta) for theta in self.theta]).sum()
+        """The expected number of open heads."""
+        return torch.cat([open_probability(theta) for theta in self.theta]).sum()
 
     def values(self) -> list[Tensor]:
         """The gates (heads,) of each attention, without noise."""
-        return [(LOW + (HIGH - LOW) * theta.sigmoid()).clamp(0, 1).detach() for theta in self.theta]
+        return [deterministic_gates(theta).detach() for theta in self.theta]
 
     @contextmanager
     def before(self, parts: dict[str, MultiHead], chance: torch.Generator) -> Iterator[None]:
-        """While this lasts, gates drawn anew in each call stand before every output projection."""
+        """In this block, inputs of output projections are multiplied by gates, drawn anew in each call."""
 
         def gate(theta: Tensor) -> Callable[[nn.Module, Any], Any]:
             def multiply(_: nn.Module, given: tuple[Tensor]) -> Tensor:
                 noise = torch.rand(theta.shape, generator=chance).to(theta)
-                return scaled(given[0], drawn(theta, noise))
+                return scaled(given[0], sample_gates(theta, noise))
 
             return multiply
 
@@ -92,7 +92,7 @@ class HeadGates(nn.Module):
 
 
 def scaled(joined: Tensor, gates: Tensor) -> Tensor:
-    """Heads side by side (..., heads · each), each times its gate (heads,)."""
+    """Concatenated heads (..., heads · each), each times its gate (heads,)."""
     apart: Tensor = joined.unflatten(-1, (len(gates), -1))  # (..., heads, each)
     return (apart * gates.to(joined).unsqueeze(-1)).flatten(-2)
 
@@ -108,9 +108,9 @@ def prune(
     seed: int = 0,
     listen: Callable[[int], None] | None = None,
 ) -> Pruned:
-    """Train a copy of a model on, for so many steps, with gates on its heads at a price λ = penalty each.
+    """Train a copy of a model further, with gates on its heads at a penalty λ each.
 
-    The loss is that of the problem, per token. The model itself stays as it is.
+    The loss is that of the problem, per token. The model itself is not changed.
     """
     if not (penalty >= 0 and math.isfinite(penalty)):
         raise ValueError(f"penalty must be at least 0 and finite; got {penalty}.")
@@ -147,7 +147,7 @@ def prune(
 
 
 def gated(model: nn.Module, paths: str | Sequence[str]) -> dict[str, MultiHead]:
-    """The multi-head attentions whose path fits, by path."""
+    """The multi-head attentions whose paths match, by path."""
     found = {path: part for part, path in attentions(model, paths).items() if isinstance(part, MultiHead)}
     if not found:
         raise ValueError(f"no attention with several heads at {paths}: there is nothing to prune.")
@@ -155,7 +155,7 @@ def gated(model: nn.Module, paths: str | Sequence[str]) -> dict[str, MultiHead]:
 
 
 def measured(model: nn.Module, problem: Problem) -> dict[str, float]:
-    """Figures of a model in validation; the model's mode is as before."""
+    """The validation figures of a model, whose mode (training or not) is kept."""
     training = model.training
     with torch.no_grad():
         found = problem.validate(model.eval())

@@ -1,6 +1,6 @@
-"""Rare-word heads: wherever they look from, they look at the rarest token of the sentence.
+"""Rare-word heads: every query attends to the rarest token of the sentence.
 
-    score = share of the places whose highest weight is on the least frequent token
+    score = share of the positions whose highest weight is on the least frequent token
 
 over the sentences whose rarest token is not one of the 500 most frequent. Several may be equally rare. A head
 has the role from 0.5 on, if that is above the yardstick: chance, the share of such tokens in the sentence.
@@ -13,15 +13,15 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from regard.analyses.role import Finding, checked
+from regard.analyses.role import RoleScores, checked
 from regard.analyses.tokenized import TokenizedText
 
-LEAST = 0.5  # of the places
-COMMON = 500  # tokens that are too frequent to be rare in any sentence
+LEAST = 0.5  # of the positions
+COMMON = 500  # the most frequent tokens never count as rare
 
 
 class RareWords:
-    """Counts looks at the rarest token, given how often tokens occur (those without a count: never)."""
+    """Counts highest weights on the rarest token, given token frequencies (0 for tokens without)."""
 
     def __init__(self, counts: Mapping[int, int], common: int = COMMON):
         if common < 0:
@@ -32,7 +32,7 @@ class RareWords:
         self.count, self.chance = 0, 0.0
 
     def rarest(self, tokens: list[int]) -> Tensor | None:
-        """Which tokens (n,) of a sentence are its rarest; None if even these are common."""
+        """Which tokens (n,) of a sentence are its rarest; None if one of these is common."""
         often = [self.counts.get(token, 0) for token in tokens]
         least = min(often)
         if any(token in self.common for token, count in zip(tokens, often, strict=True) if count == least):
@@ -49,14 +49,14 @@ class RareWords:
         if rarest is not None:
             self.hits += rarest[most].sum(-1)
             self.count += n
-            self.chance += float(rarest.sum())  # n places, each with chance rarest/n
+            self.chance += float(rarest.sum())  # n positions, each with probability rarest/n
 
-    def found(self) -> list[Finding]:
+    def found(self) -> list[RoleScores]:
         """The share, if any sentence had a rare token."""
         if self.hits is None or not self.count:
             return []
-        return [Finding("rarest token", self.hits / self.count, self.chance / self.count, self.count)]
+        return [RoleScores("rarest token", self.hits / self.count, self.chance / self.count, self.count)]
 
-    def plays(self, finding: Finding) -> Tensor:
+    def plays(self, finding: RoleScores) -> Tensor:
         """Which heads have the role: (layers, heads), bool."""
         return (finding.scores >= LEAST) & (finding.scores > finding.yardstick)

@@ -1,7 +1,7 @@
-"""Which head does what: every head of an encoder against every role, each score beside its yardstick.
+"""Roles of heads: every head of an encoder scored for every role, with a yardstick for each score.
 
-A head may have several roles and most have none. With many heads and many relations some will be above a
-yardstick by luck: look at `count`, and at other sentences, before giving a head a name.
+A head may have several roles; most have none. With many heads and many relations some exceed their yardstick
+by chance: check `count`, and other sentences, before drawing conclusions.
 """
 
 from collections import Counter
@@ -19,35 +19,35 @@ from regard.analyses.subwords import Subwords
 from regard.analyses.syntactic import Syntactic
 from regard.analyses.tokenized import TokenizedText
 
-Listener = Callable[[int], None]  # is told how many texts were seen
+Listener = Callable[[int], None]  # called with the number of texts so far
 
 
 @dataclass(frozen=True)
-class Score:
-    """What one head scored in one respect of a role."""
+class HeadScore:
+    """The score of one head for one behaviour of a role."""
 
     what: str
     score: float
     yardstick: float
     count: int
-    plays: bool  # whether that makes it a head of this role
+    plays: bool  # whether the head has the role
 
 
 @dataclass(frozen=True)
-class Head:
-    """What one head was found to do; by role its scores, the farthest above its yardstick first."""
+class HeadRoles:
+    """The scores of one head by role, the farthest above its yardstick first."""
 
     layer: int  # from 0
     head: int
-    scores: dict[str, list[Score]]
+    scores: dict[str, list[HeadScore]]
 
     @property
     def roles(self) -> list[str]:
-        """The roles it has: all that it plays in any respect."""
+        """The roles that the head has."""
         return [role for role, scores in self.scores.items() if any(score.plays for score in scores)]
 
-    def best(self, role: str) -> Score | None:
-        """The respect in which it is farthest above its yardstick."""
+    def best(self, role: str) -> HeadScore | None:
+        """The score that is farthest above its yardstick."""
         return next(iter(self.scores.get(role, [])), None)
 
 
@@ -56,11 +56,11 @@ def head_roles(
     texts: Sequence[TokenizedText],
     counts: Mapping[int, int] | None = None,
     listen: Listener | None = None,
-) -> list[Head]:
+) -> list[HeadRoles]:
     """Every head of a run's encoder on these texts, of which at least one must have a token.
 
-    counts is how often each token occurs, in the data the run was trained on if there are any; else in the
-    texts themselves. Syntax is told of if all texts have trees.
+    counts are token frequencies, of the training data if there are any, else of the texts themselves. The
+    syntactic role is included if all texts have trees.
     """
     if not any(text.tokens for text in texts):
         raise ValueError("there is no text to read: heads show what they do on sentences.")
@@ -71,7 +71,7 @@ def head_roles(
 
 
 def roles_for(counts: Mapping[int, int], *, trees: bool) -> dict[str, Role]:
-    """The roles by name; of a small vocabulary no more than a quarter is too common to be rare."""
+    """The roles by name; at most a quarter of the vocabulary counts as common."""
     found: dict[str, Role] = {
         "positional": Positional(),
         "rare words": RareWords(counts, min(COMMON, len(counts) // 4)),
@@ -82,8 +82,8 @@ def roles_for(counts: Mapping[int, int], *, trees: bool) -> dict[str, Role]:
 
 def count_roles(
     watched: Iterable[tuple[Tensor, TokenizedText]], roles: Mapping[str, Role], listen: Listener | None = None
-) -> list[Head]:
-    """Every head of some weights (layers, heads, n, n), each with its text, in these roles."""
+) -> list[HeadRoles]:
+    """Score every head for these roles, given weights (layers, heads, n, n), each with its text."""
     shape = (0, 0)
     for number, (weights, text) in enumerate(watched, 1):
         shape = weights.shape[0], weights.shape[1]
@@ -91,16 +91,16 @@ def count_roles(
             role.see(weights, text)
         if listen is not None:
             listen(number)
-    found: dict[tuple[int, int], dict[str, list[Score]]] = {
+    found: dict[tuple[int, int], dict[str, list[HeadScore]]] = {
         (layer, head): {} for layer in range(shape[0]) for head in range(shape[1])
     }
     for name, role in roles.items():
         findings = [(finding, role.plays(finding)) for finding in role.found()]
         for at, scores in found.items():
             own = [
-                Score(one.what, float(one.scores[at]), one.yardstick, one.count, bool(plays[at]))
+                HeadScore(one.what, float(one.scores[at]), one.yardstick, one.count, bool(plays[at]))
                 for one, plays in findings
             ]
             if own:
                 scores[name] = sorted(own, key=lambda score: score.yardstick - score.score)
-    return [Head(layer, head, scores) for (layer, head), scores in found.items()]
+    return [HeadRoles(layer, head, scores) for (layer, head), scores in found.items()]

@@ -1,15 +1,15 @@
-"""Syntactic heads: a word looks at the word it hangs on, or at one that hangs on it, in one relation.
+"""Syntactic heads: a word attends to its head, or to one of its dependents, in one relation.
 
     score(r, up)   = share of the words with relation r whose highest weight is on their head
     score(r, down) = share of the words with a dependent of relation r whose highest weight is on such a one
 
-Many relations hold mostly between neighbours, and any head that looks there would seem to know them. So the
-yardstick is the best share that one fixed neighbour, not farther than 5, would get; a head has the role for r
-in a direction if it is 0.1 above that. Weights are those between words: `TokenizedText.by_word`.
+Many relations hold mostly between neighbours, and any head that attends to these would score high. So the
+yardstick is the best score of one fixed neighbour, at most 5 away; a head has the role for r in a direction
+if its score is 0.1 above that. Weights are those between words: `TokenizedText.by_word`.
 
 Voita et al. (2019), arXiv:1905.09418, §5.2; after Raganato & Tiedemann (2018), "An Analysis of Encoder
 Representations in Transformer-Based Machine Translation".
-Departs from the paper: all relations that are frequent enough, without their subtypes; 0.1 is in shares.
+Departs from the paper: all relations that are frequent enough, without their subtypes; 0.1 is absolute.
 """
 
 from collections import defaultdict
@@ -17,16 +17,16 @@ from collections import defaultdict
 import torch
 from torch import Tensor
 
-from regard.analyses.role import REACH, Finding, checked, offsets
+from regard.analyses.role import REACH, RoleScores, checked, offsets
 from regard.analyses.tokenized import TokenizedText
 
 MORE = 0.1
-ENOUGH = 50  # words, below which a relation is not told of
+ENOUGH = 50  # words of a relation, else it is left out
 LEFT_OUT = ("root", "punct")
 
 
 class Syntactic:
-    """Counts looks along the arcs of trees, by relation and direction."""
+    """Counts highest weights along the arcs of trees, by relation and direction."""
 
     def __init__(self, enough: int = ENOUGH) -> None:
         if enough < 1:
@@ -40,9 +40,7 @@ class Syntactic:
         """Count one text, with weights (layers, heads, n, n)."""
         checked(weights, len(text.tokens))
         if text.sentence is None:
-            raise ValueError(
-                "syntactic heads need trees: make the texts from the sentences of a CoNLL-U file."
-            )
+            raise ValueError("syntactic heads need trees: tokenize the sentences of a CoNLL-U file.")
         most = text.by_word(weights).argmax(-1)  # (layers, heads, w)
         here = torch.arange(most.shape[-1])
         for what, wanted in arcs(text).items():
@@ -52,22 +50,22 @@ class Syntactic:
             self.counts[what] += int(wanted.any(-1).sum())
             self.fixed[what] += offsets(wanted)
 
-    def found(self) -> list[Finding]:
+    def found(self) -> list[RoleScores]:
         """Each relation in each direction, the most frequent first."""
         enough = [what for what, count in self.counts.items() if count >= self.enough]
         return [
-            Finding(what, self.hits[what] / count, float(self.fixed[what].max()) / count, count)
+            RoleScores(what, self.hits[what] / count, float(self.fixed[what].max()) / count, count)
             for what in sorted(enough, key=lambda what: (-self.counts[what], what))
             if (count := self.counts[what])
         ]
 
-    def plays(self, finding: Finding) -> Tensor:
+    def plays(self, finding: RoleScores) -> Tensor:
         """Which heads have the role: (layers, heads), bool."""
         return finding.scores >= finding.yardstick + MORE
 
 
 def arcs(text: TokenizedText) -> dict[str, Tensor]:
-    """By relation and direction, which word (w, w) should look at which."""
+    """By relation and direction, which word (w, w) should attend to which."""
     tree = text.sentence
     assert tree is not None
     found: dict[str, Tensor] = {}

@@ -1,17 +1,17 @@
-"""Variational code: send a probe as precisely as it is worth, then the labels as the probe has them.
+"""Variational code: transmit a probe with limited precision, then the labels given the probe.
 
     bits = KL(q ‖ p) / log 2 − E_{w∼q} Σᵢ log₂ p_w(yᵢ | xᵢ)
 
-q is a Gaussian for each weight, learned by minimising the bits; by bits-back coding they are what it takes.
-The prior p is a mixture of Gaussians of ten scales, 2⁻⁸ … 2, with one scale for all weights that leave one
-unit: a unit that the labels do not need costs the choice of its scale, 3.3 bits at most. KL(q ‖ p) is bounded
-from above by −log Σₖ ⅒ exp(−KL(q ‖ pₖ)), so the bits are never too few.
+q is a Gaussian for each weight, trained by minimising the bits, which bits-back coding attains. The prior p
+is a mixture of Gaussians of ten scales, 2⁻⁸ … 2, with one scale for all outgoing weights of a unit: a unit
+that the labels do not need costs the choice of its scale, 3.3 bits at most. KL(q ‖ p) is bounded from above
+by −log Σₖ ⅒ exp(−KL(q ‖ pₖ)), so the bits are never underestimated.
 
-Voita & Titov (2020), arXiv:2003.12298, §3.1; noise is drawn for the sums, not for each weight: Kingma,
+Voita & Titov (2020), arXiv:2003.12298, §3.1; local reparameterization: Kingma,
 Salimans & Welling (2015), arXiv:1506.02557.
 Departs from the paper: there the prior is the improper one of Bayesian compression (Louizos, Ullrich &
-Welling 2017, arXiv:1705.08665), whose KL is approximated and known up to a constant; a proper mixture has
-neither flaw.
+Welling 2017, arXiv:1705.08665), whose KL is approximated and known up to a constant. A proper mixture avoids
+both.
 """
 
 import math
@@ -25,11 +25,11 @@ from regard.analyses.codelength import HIDDEN, Codelength, checked, standardised
 
 SCALES = torch.tensor([2.0**k for k in range(-8, 2)])
 BATCH, RATE, DRAWS = 256, 1e-2, 8
-BEGIN = -3.0  # log of the deviations of q before they have learned
+BEGIN = -3.0  # initial log standard deviation of q
 
 
 class Uncertain(nn.Module):
-    """A linear layer of Gaussian weights; the biases, too, are weights, of a unit that is always 1."""
+    """A linear layer of Gaussian weights; biases are weights of a unit that is always 1."""
 
     def __init__(self, d: int, out: int, *, silent: bool = False):
         super().__init__()
@@ -39,14 +39,14 @@ class Uncertain(nn.Module):
         self.log_std = nn.Parameter(torch.full((d + 1, out), BEGIN))
 
     def forward(self, x: Tensor) -> Tensor:
-        """x (b, d) to (b, out), with noise of its own for each row."""
+        """x (b, d) to (b, out), with independent noise for each row."""
         x = F.pad(x, (0, 1), value=1.0)
         variance = x.square() @ (2 * self.log_std).exp()
         sums: Tensor = x @ self.mean
         return sums + (variance + 1e-12).sqrt() * torch.randn_like(sums)
 
     def divergence(self) -> Tensor:
-        """KL(q ‖ p) in nats, or a little more."""
+        """An upper bound of KL(q ‖ p), in nats."""
         scales = SCALES.to(self.mean).view(-1, 1, 1)  # (k, 1, 1)
         spread = (2 * self.log_std).exp() + self.mean.square()
         each = scales.log() - self.log_std + spread / (2 * scales.square()) - 0.5  # (k, d + 1, out)
@@ -64,7 +64,7 @@ def variational(
     seed: int = 0,
     listen: Callable[[float], None] | None = None,
 ) -> Codelength:
-    """The variational code of labels (N,), given states (N, d), by a probe with a hidden layer; 0 is linear.
+    """The variational code of labels (N,), given states (N, d), by a probe of `hidden` units, or linear if 0.
 
     listen is called with the share of the steps that were done.
     """

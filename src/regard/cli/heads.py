@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from regard.cli.app import app, stderr, fail, console
-from regard.cli.heads_table import pruned_table, table
+from regard.cli.app import app, console, fail
 from regard.cli.common import Device, progress_bar, resolve_device
+from regard.cli.heads_table import pruned_table, table
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
 
 if TYPE_CHECKING:
-    from regard.analyses import Head, Pruned, Sentence
+    from regard.analyses import HeadRoles, Pruned, Sentence
 
 Run = Annotated[Path, Argument(metavar="DIR", help="The folder of a trained run.")]
 Source = Annotated[Path | None, Option(help="Sentences that the run reads, one per line (.gz too).")]
@@ -88,7 +88,9 @@ def draw(view: Any, out: Path, as_json: bool) -> None:
         console().print(str(out), soft_wrap=True, markup=False)
 
 
-def _roles(run: Path, source: Path | None, conllu: Path | None, as_json: bool, device: str) -> "list[Head]":
+def _roles(
+    run: Path, source: Path | None, conllu: Path | None, as_json: bool, device: str
+) -> "list[HeadRoles]":
     from regard.analyses import head_roles, read_conllu, tokenize
     from regard.data.text import lines
     from regard.runs.load import open_system
@@ -134,7 +136,7 @@ def trained_counts(run: Path) -> Mapping[int, int] | None:
     return Counter({token: int(count) for token, count in enumerate(counts) if count})
 
 
-def as_dict(head: "Head") -> dict[str, Any]:
+def as_dict(head: "HeadRoles") -> dict[str, Any]:
     """A head as JSON has it; layers and heads count from 1."""
     scores = {role: [vars(score) for score in scores] for role, scores in head.scores.items()}
     return {"layer": head.layer + 1, "head": head.head + 1, "roles": head.roles, "scores": scores}

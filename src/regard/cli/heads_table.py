@@ -6,10 +6,10 @@ from rich.table import Table
 from rich.text import Text as Line
 
 if TYPE_CHECKING:
-    from regard.analyses import Head, Pruned
+    from regard.analyses import HeadRoles, Pruned
 
 
-def table(found: "list[Head]", sentences: int) -> Table:
+def table(found: "list[HeadRoles]", sentences: int) -> Table:
     """Heads down, roles across: where a head is farthest above its yardstick, what it scores, and that."""
     roles = list(dict.fromkeys(role for head in found for role in head.scores))
     drawn = Table(

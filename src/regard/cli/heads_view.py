@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.analyses import Head, Pruned
+    from regard.analyses import HeadRoles, Pruned
 
 
-def roles_view(found: "list[Head]") -> Any:
+def roles_view(found: "list[HeadRoles]") -> Any:
     """What heads were found to do: for each role the share of every head where it is best."""
     import torch
 
@@ -38,7 +38,7 @@ def gates_view(found: "list[Pruned]") -> Any:
     return _grid(named, "Heads that are left", "The gate of each head; one that is closed is not drawn.")
 
 
-def _yardstick(found: "list[Head]", role: str) -> str:
+def _yardstick(found: "list[HeadRoles]", role: str) -> str:
     known = {f"{score.yardstick:.2f}" for head in found if (score := head.best(role)) is not None}
     return min(known) if len(known) == 1 else f"{min(known)} to {max(known)}"
 

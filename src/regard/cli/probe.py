@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.table import Table
 from typer import Argument, Option
 
-from regard.cli.app import app, fail, console
+from regard.cli.app import app, console, fail
 from regard.cli.common import Device, progress_bar, resolve_device
 from regard.cli.heads import draw
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
 
 if TYPE_CHECKING:
     from regard.analyses import Codelength, Probed
-    from regard.analyses.probing import Words
+    from regard.analyses.probing import ProbingData
 
 Run = Annotated[Path, Argument(metavar="DIR", help="The folder of a trained run.")]
 Conllu = Annotated[Path, Option(help="Sentences with what is said of their words (.gz too).")]
@@ -49,14 +49,14 @@ def probe(
     Example: `regard probe runs/en-de --conllu en_ewt-ud-dev.conllu --task upos`
     """
     from regard.analyses import probe as probed
-    from regard.analyses import read_conllu, words_of
+    from regard.analyses import probing_data, read_conllu
     from regard.runs.load import open_system
     from regard.views.picture import check_file
 
     try:
         if out is not None:
             check_file(out)
-        words = words_of(open_system(run, resolve_device(device)), list(read_conllu(conllu)), task)
+        words = probing_data(open_system(run, resolve_device(device)), list(read_conllu(conllu)), task)
         layers = len(words.states)
         with progress_bar("probing", layers) as listen:
             found = []
@@ -78,7 +78,7 @@ def probe(
         draw(drawn(found, task, code, words), out, as_json)
 
 
-def as_dict(one: "Probed", task: str, code: str, words: "Words") -> dict[str, object]:
+def as_dict(one: "Probed", task: str, code: str, words: "ProbingData") -> dict[str, object]:
     """A layer as JSON has it."""
 
     def told(length: "Codelength") -> dict[str, float]:
@@ -108,7 +108,7 @@ def table(found: "list[Probed]") -> Table:
     return drawn
 
 
-def drawn(found: "list[Probed]", task: str, code: str, words: "Words") -> Any:
+def drawn(found: "list[Probed]", task: str, code: str, words: "ProbingData") -> Any:
     """Codelengths by layer, of the task and of its control."""
     import torch
 

@@ -1,4 +1,4 @@
-"""Continuous attention: densities over the line or the plane, and values that are functions of where."""
+"""Continuous attention: densities over the line or the plane, and values that are functions of position."""
 
 from regard.continuous.basis import Basis as Basis
 from regard.continuous.gaussian import Gaussian as Gaussian

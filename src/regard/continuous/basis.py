@@ -1,10 +1,10 @@
-"""Radial basis functions: Gaussians on a regular grid, what values become functions over.
+"""Radial basis functions: Gaussians on a regular grid, in which values are expressed as functions.
 
     ψⱼ(t) = exp(−½ Σ_d (t_d − cⱼ_d)² / s_d²)
 
-On the line there are N of them, their centres c evenly spaced from 0 to 1. In the plane there are N², the
-products of those of each axis. A width s is the distance between centres, or between the given positions if
-that is larger: few positions get few, wide bumps, and no gaps between them.
+On the line there are N of them, with centres c evenly spaced from 0 to 1. In the plane there are N², the
+products of those of each axis. The width s is the distance between centres, or between the given positions if
+that is larger, so that there are no gaps between few positions.
 
 Martins et al. (2020), "Sparse and Continuous Attention Mechanisms", arXiv:2006.07214, whose functions are
 these times a constant.
@@ -23,7 +23,7 @@ NUMBER = {1: 32, 2: 10}  # functions along each axis, on the line and in the pla
 
 
 def check_number(number: int | None, axes: int) -> int:
-    """The number of functions along each axis; None is the usual one."""
+    """The number of functions along each axis; None is the default."""
     if number is None:
         return NUMBER[axes]
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
@@ -35,7 +35,7 @@ def check_number(number: int | None, axes: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """N Gaussians along each of D = 1 or 2 axes, of widths (..., D); `even` gives the usual widths."""
+    """N Gaussians along each of D = 1 or 2 axes, of widths (..., D); `even` chooses the widths."""
 
     number: int
     width: Tensor
@@ -69,7 +69,7 @@ class Basis:
 
     @property
     def centres(self) -> Tensor:
-        """Where they are along each axis, (N,): evenly from 0 to 1, or at ½ if there is one."""
+        """The centres along each axis, (N,): evenly from 0 to 1, or ½ if there is one."""
         steps = torch.arange(self.number, dtype=self.width.dtype, device=self.width.device)
         return steps * self.gap if self.number > 1 else steps + 0.5
 

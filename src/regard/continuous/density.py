@@ -1,4 +1,4 @@
-"""What densities on the line and in the plane have in common: their checks and their quadratic form."""
+"""Checks and the quadratic form shared by densities on the line and in the plane."""
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from regard.kernels.common.operator import is_plain
 
 
 def check_variance(mean: Tensor, variance: Tensor, name: str = "variance") -> None:
-    """Require mean (...) and a variance (...) above 0. NaN passes: it shows in what comes out."""
+    """Require mean (...) and a variance (...) above 0. NaN is allowed and gives NaN."""
     check_float("mean", mean)
     check_float(name, variance)
     check_together(**{"mean": mean, name: variance})
@@ -21,7 +21,7 @@ def check_variance(mean: Tensor, variance: Tensor, name: str = "variance") -> No
 
 
 def check_covariance(mean: Tensor, covariance: Tensor, name: str = "covariance") -> None:
-    """Require mean (..., 2) and a symmetric positive definite (..., 2, 2). NaN passes."""
+    """Require mean (..., 2) and a symmetric positive definite (..., 2, 2). NaN is allowed."""
     check_float("mean", mean)
     check_float(name, covariance)
     check_together(**{"mean": mean, name: covariance})

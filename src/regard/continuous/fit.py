@@ -2,12 +2,12 @@
 
     B = GV,   G = (ΨᵀΨ + λI)⁻¹Ψᵀ,   Ψ: one row ψ(t) per position        z = E_p[V(t)] = rᵀGV,   r = E_p[ψ]
 
-so the weights of the values are Gᵀr. G (N, n) depends on the positions alone and is kept; nothing has the
-size of positions × positions.
+so the weights of the values are Gᵀr. G (N, n) depends on the positions only and is cached; no tensor has size
+positions × positions.
 
-On the line, the L keys that may be looked at stand in their order at (k + ½)/L, as if the others were not
-there: G depends on L alone. In a plane of h × w cells, each stands in the middle of its own, at
-((i + ½)/h, (j + ½)/w), whether or not others may be looked at.
+On the line, the L visible keys are at (k + ½)/L in their order, as if the others did not exist: G depends on
+L only. In a plane of h × w cells, each key is at the centre of its cell, ((i + ½)/h, (j + ½)/w), whether or
+not other keys are masked.
 
 Martins et al. (2020), "Sparse and Continuous Attention Mechanisms", arXiv:2006.07214.
 """
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from regard.continuous.basis import Basis
 
-SHORT = 1024  # the G of that many lengths up to it are kept, and of 8 longer ones
+SHORT = 1024  # G is cached for all lengths up to this, and for 8 longer ones
 
 
 def features(length: int, number: int) -> Tensor:
@@ -53,13 +53,13 @@ def _ridged(gram: Tensor, ridge: float) -> Tensor:
 
 
 def on_line(x: Tensor, visible: Tensor, back: bool, number: int, ridge: float) -> Tensor:
-    """Gᵀr (rows, n) of r (rows, N), or back Gg (rows, N) of g (rows, n), for the visible keys (rows, n)."""
+    """Gᵀr (rows, n) of r (rows, N), or (back) Gg (rows, N) of g (rows, n), for visible keys (rows, n)."""
     rows, n = visible.shape
     if bool(visible.all()):
         return _one_length(x, n, back, number, ridge)
     rank = visible.cumsum(-1)  # (rows, n), from 1
     if back:
-        x = x.new_zeros(rows, n + 1).scatter(-1, torch.where(visible, rank, 0), x)[:, 1:]  # closed up
+        x = x.new_zeros(rows, n + 1).scatter(-1, torch.where(visible, rank, 0), x)[:, 1:]  # without gaps
     answer = x.new_zeros(rows, number if back else n)
     for length, group in zip(*_runs(*rank[:, -1].sort()), strict=True):
         if not length:
@@ -72,7 +72,7 @@ def on_line(x: Tensor, visible: Tensor, back: bool, number: int, ridge: float) -
 
 
 def _runs(kinds: Tensor, order: Tensor) -> tuple[list[int], list[Tensor]]:
-    """Each distinct kind of those sorted, and the rows that have it."""
+    """The distinct values of the sorted kinds, and the rows of each."""
     distinct, counts = kinds.unique_consecutive(return_counts=True)
     return distinct.tolist(), list(order.split(counts.tolist()))
 

@@ -1,4 +1,4 @@
-"""Gaussian densities: continuous softmax, the density of highest entropy under its quadratic score.
+"""Gaussian densities: continuous softmax, the maximum-entropy density of a quadratic score.
 
     p(t) = N(t; μ, σ²) ∝ exp(−(t − μ)²/2σ²)                on the line
     p(t) = N(t; μ, Σ)  ∝ exp(−½(t − μ)ᵀΣ⁻¹(t − μ))         in the plane
@@ -32,7 +32,7 @@ class Gaussian:
 
     @property
     def support(self) -> tuple[Tensor, Tensor]:
-        """Where the density is above 0, from and to: all of the line."""
+        """The ends of the interval where the density is above 0: the whole line."""
         return torch.full_like(self.mean, -torch.inf), torch.full_like(self.mean, torch.inf)
 
     def pdf(self, t: Tensor) -> Tensor:

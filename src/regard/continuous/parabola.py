@@ -3,13 +3,14 @@
     p(t) = [−τ − (t − μ)²/2σ²]₊                on the line
     p(t) = [−τ − ½(t − μ)ᵀΣ⁻¹(t − μ)]₊         in the plane, with τ such that ∫p = 1
 
-σ² and Σ here are the scale of the score, not the variance of the density. By its variance v, or covariance C,
+σ² and Σ are the scale of the score, not the variance of the density. In terms of its variance v or covariance
+C,
 
     p(t) = 3/(4√(5v)) [1 − (t − μ)²/5v]₊                    v = (3σ²/2)^⅔ / 5,       −τ = 3/(4√(5v))
     p(t) = 1/(3π√|C|) [1 − (t − μ)ᵀC⁻¹(t − μ)/6]₊           C = |Σ|^−¼ Σ / 3√π,      −τ = 1/(3π√|C|)
 
-E_p[ψ] is in closed form on the line. In the plane it is so along one axis; across it, the trapezoid rule
-over the angle of the ellipse converges faster than any power of the number of angles.
+E_p[ψ] has a closed form on the line. In the plane it has one along one axis; for the other axis, the
+trapezoid rule over the angle of the ellipse converges faster than any power of the number of angles.
 
 Martins et al. (2020), "Sparse and Continuous Attention Mechanisms", arXiv:2006.07214.
 """
@@ -49,7 +50,7 @@ class TruncatedParabola:
 
     @property
     def support(self) -> tuple[Tensor, Tensor]:
-        """Where the density is above 0, from and to, (...) each."""
+        """The ends of the interval where the density is above 0, (...) each."""
         return self.mean - self.radius, self.mean + self.radius
 
     def pdf(self, t: Tensor) -> Tensor:

@@ -1,19 +1,19 @@
-"""The truncated parabola and paraboloid under a Gaussian of width 1: the integrals of continuous sparsemax.
+"""Integrals of truncated parabola and paraboloid times a Gaussian of width 1, for continuous sparsemax.
 
     F(κ, e) = ¾ ∫₋₁¹ (1 − z²) exp(−½(κz − e)²) dz = (3/4κ³) B(κ, e),
     B(κ, e) = (κ² − e² − 1) I + (κ + e) g(κ − e) + (κ − e) g(κ + e),
     I = √(π/2) (erfc((e − κ)/√2) − erfc((e + κ)/√2)),      g(x) = exp(−x²/2)
 
-for e ≥ 0, and F(κ, −e) = F(κ, e). For a narrow density, κ < ¼, B is a small difference of large numbers, and
-a Gauss rule of six points is exact to rounding instead.
+for e ≥ 0, and F(κ, −e) = F(κ, e). For a narrow density, κ < ¼, B cancels; there Gauss quadrature with six
+points is exact up to rounding.
 
 In the plane, an ellipse {Wy : |y| < 1} with W lower triangular is cut into lines of constant y₁ = sin φ:
 
     (2/π) ∫ (1 − |y|²) exp(−½|Wy − e|²) dy = (8/3π) ∫ cos⁴φ F(W₂₂ cos φ, e₂ − W₂₁ sin φ) g(W₁₁ sin φ − e₁) dφ
 
-The integrand is analytic and periodic in φ, so equal steps of φ converge geometrically. The first axis is
-the longer one, and only the part of it within reach of the basis is stepped through: then a number of angles
-that depends on the basis alone is enough for ellipses of any size.
+The integrand is analytic and periodic in φ, so equal steps of φ converge geometrically. The first axis is the
+longer one, and only the part of it near the basis functions is integrated: then a number of angles that
+depends only on the basis is enough for ellipses of any size.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def gauss(x: Tensor) -> Tensor:
 
 
 def either(condition: Tensor, yes: Callable[[], Tensor], no: Callable[[], Tensor]) -> Tensor:
-    """torch.where, but a way that nobody goes is not computed if we may know."""
+    """torch.where, but outside of compilation and transforms an unused branch is not computed."""
     if is_plain(condition):
         if not bool(condition.any()):
             return no()
@@ -105,7 +105,7 @@ def smoothed(kappa: Tensor, e: Tensor) -> Tensor:
 
 
 def angles(number: int) -> int:
-    """Enough of them for `number` basis functions, a width apart."""
+    """A sufficient number of angles for `number` basis functions one width apart."""
     return 2 * number + 30
 
 

@@ -1,4 +1,4 @@
-"""Attention with a density that is given: the weights that its expectation gives to values at positions."""
+"""Weights of values at positions under a given density."""
 
 from math import isfinite, prod
 from typing import ClassVar, Protocol
@@ -13,7 +13,7 @@ from regard.core.shapes import check, joined
 
 
 class Density(Protocol):
-    """A density on the line or in the plane: anything that can say E_p[ψ]."""
+    """A density on the line or in the plane: anything that can compute E_p[ψ]."""
 
     axes: ClassVar[int]  # 1 or 2
 
@@ -44,7 +44,7 @@ def check_ridge(ridge: float) -> float:
 
 
 def spacing(visible: Tensor, shape: tuple[int, int] | None) -> Tensor:
-    """How far apart positions stand: (..., 1) on the line of visible keys (..., n), (2,) in a plane."""
+    """The distance between positions: (..., 1) on the line of visible keys (..., n), (2,) in a plane."""
     if shape is not None:
         return 1 / torch.tensor(shape, dtype=torch.float64, device=visible.device).clamp(min=1)
     return 1 / visible.sum(-1, keepdim=True).clamp(min=1).double()
@@ -60,8 +60,8 @@ def continuous_weights(
 ) -> Tensor:
     """Weights (..., n) of a density (...): its context is z = weights @ values, for values (..., n, d_v).
 
-    `size` is the number of values n, or the shape (h, w) of an image with n = h·w; `mask` (..., n) says True
-    where a value may be looked at.
+    `size` is the number of values n, or the shape (h, w) of an image with n = h·w; `mask` (..., n) is True
+    for values that may be attended to.
     """
     shape = None if isinstance(size, int) else check_shape(size)
     n = size if isinstance(size, int) else prod(size)
@@ -76,7 +76,9 @@ def continuous_weights(
     if mask is None:
         mask = torch.ones(n, dtype=torch.bool, device=mean.device)
     if mask.dtype != torch.bool:
-        raise DtypeError(f"mask must be boolean, True = may be looked at; got {mask.dtype}. Use mask.bool().")
+        raise DtypeError(
+            f"mask must be boolean, True = may be attended to; got {mask.dtype}. Use mask.bool()."
+        )
     check("mask", mask, "... n", n=n)
     try:
         joined(batch, mask.shape[:-1])

@@ -13,19 +13,21 @@ from regard.core.tokens import UNK
 from regard.data.tokenizer import Tokenizer
 
 
-class Numbered(NamedTuple):
+class SourceIds(NamedTuple):
     """The ids of a text, and its unknown words in the order of their ids."""
 
     ids: list[int]
     unknown: list[str]
 
 
-def numbered(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Numbered]:
+def numbered(tokenizer: Tokenizer, texts: Sequence[str]) -> list[SourceIds]:
     """Encode sources; unknown words get ids beyond the vocabulary."""
     found = []
     for ids, words in _with_unknown(tokenizer, texts):
         known = {word: len(tokenizer) + k for k, word in enumerate(dict.fromkeys(words.values()))}
-        found.append(Numbered([known[words[i]] if i in words else t for i, t in enumerate(ids)], list(known)))
+        found.append(
+            SourceIds([known[words[i]] if i in words else t for i, t in enumerate(ids)], list(known))
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""Decoding: from a model's next token to whole sentences."""
+"""Decoding: greedy search, beam search, sampling and rescoring."""
 
 from regard.decoding.beam import beam as beam
 from regard.decoding.beam import penalty as penalty

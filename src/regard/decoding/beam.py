@@ -1,13 +1,13 @@
-"""Beam search: the k topk_logsumexp beginnings, all continued at every step.
+"""Beam search: the k most probable prefixes are extended at every step.
 
     score(y) = log p(y) / ((5 + |y|)/6)^α + β Σⱼ log min(Σᵢ pᵢⱼ, 1)
 
-with |y| counting EOS, α the length penalty and β that for source words left uncovered by the attention
-weights pᵢⱼ (Wu et al. 2016, arXiv:1609.08144, §7, eq. 14). Of all continuations of the k beginnings the k
-likeliest are kept; those that end leave the beam. A sentence is done when nothing in its beam can come to
-more than its k best endings: log p only falls, and no penalty is kinder than that of the longest target. A
-beam of 1 is greedy search; one wide enough for all targets finds the best of all. A wider beam can still find
-a worse target: it is no bound on the narrower ones.
+with |y| counting EOS, α the length penalty and β the coverage penalty for source words with little attention
+weight pᵢⱼ (Wu et al. 2016, arXiv:1609.08144, §7, eq. 14). Of all continuations of the k prefixes the k most
+probable are kept; finished ones leave the beam. A sentence is done when no prefix in its beam can still score
+higher than its k best finished hypotheses: log p only decreases, and the largest divisor is that of the
+longest target. A beam of 1 is greedy search; a beam wide enough for all targets finds the best one. A wider
+beam can still find a worse target than a narrower one.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ from regard.kernels.decoding.topk_logsumexp import topk_logsumexp
 
 
 def penalty(length: Any, alpha: float) -> Any:
-    """What log p of a target of this length, EOS included, is divided by."""
+    """The length penalty: log p of a target of this length, EOS included, is divided by it."""
     return ((5 + length) / 6) ** alpha
 
 
@@ -38,7 +38,7 @@ def beam(
     coverage: float = 0.0,
     best: int = 1,
 ) -> list[list[Hypothesis]]:
-    """The `best` hypotheses of each source (b, n) with lengths (b,), from the best on."""
+    """The `best` hypotheses of each source (b, n) with lengths (b,), best first."""
     if width < 1 or not 1 <= best <= width:
         raise ValueError(
             f"width must be at least 1 and best from 1 to width; got width={width}, best={best}."
@@ -50,7 +50,7 @@ def beam(
 
 
 class _Search:
-    """The beams of a batch: `k` rows for each sentence that is not done yet."""
+    """The beams of a batch: `k` rows for each unfinished sentence."""
 
     def __init__(
         self,
@@ -65,15 +65,15 @@ class _Search:
     ):
         self.model, self.k, self.alpha, self.best = model, width, alpha, best
         device, b = source.device, len(lengths)
-        self.sentences = torch.arange(b, device=device)  # those not done, by number
+        self.sentences = torch.arange(b, device=device)  # indices of unfinished sentences
         self.limit = limits.of(lengths)
         self.longest = int(self.limit.max()) if b else 0
         rows = self.sentences.repeat_interleave(width)
-        self.memory = model.encode(source, lengths)  # one row for all hypotheses of a sentence
+        self.memory = model.encode(source, lengths)  # one row per sentence, shared by its hypotheses
         self.state = model.start(self.memory).select(rows)
         self.tokens = torch.full((b * width,), BOS, device=device)
         self.total = torch.full((b, width), -torch.inf, dtype=torch.float64, device=device)  # log p
-        self.total[:, 0] = 0  # at first all rows of a sentence are the same
+        self.total[:, 0] = 0  # at first all rows of a sentence are equal: use one
         self.written = torch.empty(b, width, 0, dtype=torch.long, device=device)
         self.ended: list[list[Hypothesis]] = [[] for _ in range(b)]
         self.coverage = Coverage(model, coverage, source.shape[1], lengths, rows) if coverage else None
@@ -87,7 +87,7 @@ class _Search:
         return self.ended
 
     def _continue(self, length: int) -> None:
-        """One more token for every row: keep the k best of each sentence, and take out those that ended."""
+        """Extend every row by one token: keep the k best of each sentence, and remove those that ended."""
         k, count = self.k, len(self.sentences)
         if self.coverage is None:
             hidden, self.state = self.model.step(self.tokens, self.state, self.memory)
@@ -97,7 +97,7 @@ class _Search:
         values, tokens, whole = topk_logsumexp(logits, k, FIRST)  # no row can give more to the k best
         some = values.shape[-1]
         at_limit = (self.limit == length).repeat_interleave(k).unsqueeze(-1)
-        if bool(at_limit.any()):  # there it has to end
+        if bool(at_limit.any()):  # the next token must be EOS
             end = torch.full_like(values, -torch.inf)
             end[:, :1] = logits[:, EOS : EOS + 1]
             values, tokens = torch.where(at_limit, end, values), tokens.masked_fill(at_limit, EOS)
@@ -129,7 +129,7 @@ class _Search:
         del ended[self.k :]
 
     def _prune(self, length: int) -> None:
-        """Let go of sentences that are done."""
+        """Remove sentences that are done."""
         hope = self.total.amax(-1) / penalty(self.limit.double(), self.alpha)  # (count,)
         ended = [self.ended[s] for s in self.sentences.tolist()]
         worst = [found[-1].score if len(found) == self.k else -torch.inf for found in ended]
@@ -150,7 +150,7 @@ class _Search:
 
 
 class Coverage:
-    """How much weight each source word has had so far, by the last cross-attention, heads averaged."""
+    """The total weight of each source token so far, in the last cross-attention, averaged over heads."""
 
     def __init__(self, model: Any, beta: float, n: int, lengths: Tensor, rows: Tensor):
         paths = attention_paths(model).get("cross")
@@ -161,7 +161,7 @@ class Coverage:
         self.total = torch.zeros(self.real.shape, dtype=torch.float64, device=rows.device)
 
     def watch(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Any, Any]:
-        """A step of the model, its weights counted."""
+        """A step of the model, whose weights are added to the totals."""
         from regard.recording import record
 
         with record(self.model, self.path) as seen:
@@ -176,6 +176,6 @@ class Coverage:
         self.total, self.real = self.total[rows], self.real[rows]
 
     def of(self, row: int) -> float:
-        """The penalty of a row, at most 0; a word that had nothing counts as 1e-10."""
+        """The penalty of a row, at most 0; totals are at least 1e-10."""
         covered = self.total[row][self.real[row]].clamp(1e-10, 1.0)
         return self.beta * covered.log().sum().item()

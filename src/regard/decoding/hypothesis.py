@@ -1,4 +1,4 @@
-"""What decoding asks of a model, and what it gives back."""
+"""The interface of models that can be decoded, and the result of decoding."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 
 class Decodable(Protocol):
-    """A model that reads a source once and then writes one token after another."""
+    """A model that encodes a source once and then decodes token by token."""
 
     def encode(self, source: Tensor, lengths: Tensor) -> Any:
-        """What is needed of the source (b, n) with lengths (b,); has select(index)."""
+        """The encoded source (b, n) with lengths (b,); has select(index)."""
         ...
 
     def start(self, memory: Any) -> Any:
@@ -21,26 +21,26 @@ class Decodable(Protocol):
         ...
 
     def step(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Any, Any]:
-        """Hidden (r, width) after tokens (r,), and the state after them; the memory has r rows, or r/k."""
+        """Hidden (r, width) after tokens (r,), and the next state; the memory has r rows, or r/k."""
         ...
 
     def logits(self, hidden: Any) -> Tensor:
-        """Logits (..., vocabulary) of hidden (..., width); there may be more words in some steps."""
+        """Logits (..., vocabulary) of hidden (..., width); some steps may have more tokens (copying)."""
         ...
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One way to write it."""
+    """A decoded target."""
 
     tokens: list[int]  # without BOS and EOS
     log_prob: float  # of the tokens and the EOS after them, by the model
-    score: float  # what was searched for: log_prob with penalties; the same where there are none
+    score: float  # log_prob with penalties, by which hypotheses are ranked
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a target may be, EOS included: scale · n + extra for a source of n tokens, at most `most`."""
+    """The maximum target length, EOS included: scale · n + extra for n source tokens, at most `most`."""
 
     scale: float = 1.5
     extra: int = 20

@@ -1,4 +1,4 @@
-"""The model's own opinion of a target that somebody wrote."""
+"""The log probability of given targets under a model."""
 
 import torch
 from torch import Tensor

@@ -1,8 +1,8 @@
-"""One token after another: the likeliest, or one drawn.
+"""Greedy search and sampling, token by token.
 
-Drawing may be tempered (logits divided by a temperature), cut to the likeliest k tokens, or to the fewest
-that hold a share p of the probability (Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration",
-arXiv:1904.09751). `log_prob` is always the model's own, of what was drawn.
+Sampling can use a temperature, the k most probable tokens only (top-k), or the fewest tokens with total
+probability at least p (top-p: Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration",
+arXiv:1904.09751). `log_prob` is always that of the model itself, without these changes.
 """
 
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from torch import Tensor
 from regard.core.tokens import BOS, EOS, PAD
 from regard.decoding.hypothesis import USUAL, Decodable, Hypothesis, Limits, deciding
 
-FIRST = max(PAD, BOS) + 1  # token that may be written: neither padding nor a beginning
+FIRST = max(PAD, BOS) + 1  # the first token that may be generated: not PAD, not BOS
 Choose = Callable[[Tensor], Tensor]  # logits (b, v) to tokens (b,)
 
 
 def greedy(
     model: Decodable, source: Tensor, lengths: Tensor, limits: Limits = USUAL
 ) -> list[list[Hypothesis]]:
-    """The likeliest token at every step, for source (b, n) with lengths (b,): one hypothesis each."""
+    """The most probable token at every step, for source (b, n) with lengths (b,): one hypothesis each."""
     return _written(model, source, lengths, limits, lambda logits: logits.argmax(-1))
 
 
@@ -35,9 +35,11 @@ def sample(
     top_p: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> list[list[Hypothesis]]:
-    """A drawn token at every step, for source (b, n) with lengths (b,): one hypothesis each."""
+    """A sampled token at every step, for source (b, n) with lengths (b,): one hypothesis each."""
     if not temperature > 0:
-        raise ValueError(f"temperature must be more than 0; got {temperature}. For the likeliest use greedy.")
+        raise ValueError(
+            f"temperature must be more than 0; got {temperature}. For the most probable tokens use greedy."
+        )
     if top_k < 0 or not 0 < top_p <= 1:
         raise ValueError(f"top_k must be at least 0 and top_p in (0, 1]; got {top_k} and {top_p}.")
 
@@ -49,13 +51,13 @@ def sample(
 
 
 def cut(logits: Tensor, top_k: int, top_p: float) -> Tensor:
-    """Logits (..., v) with −inf where they may not be drawn."""
+    """Logits (..., v) with −inf for tokens that must not be sampled."""
     if top_k and top_k < logits.shape[-1]:
         least = logits.topk(top_k, -1).values[..., -1:]
         logits = logits.masked_fill(logits < least, -torch.inf)
     if top_p < 1:
         ordered, order = logits.sort(-1, descending=True)
-        before = ordered.softmax(-1).cumsum(-1) - ordered.softmax(-1)  # the share of all likelier ones
+        before = ordered.softmax(-1).cumsum(-1) - ordered.softmax(-1)  # the total of all more probable ones
         logits = ordered.masked_fill(before >= top_p, -torch.inf).gather(-1, order.argsort(-1))
     return logits
 
@@ -74,7 +76,7 @@ def _written(
             hidden, state = model.step(tokens, state, memory)
             logits = never_padding(model.logits(hidden))
             tokens = choose(logits)
-            tokens = torch.where(limit == len(written) + 1, EOS, tokens)  # here it has to end
+            tokens = torch.where(limit == len(written) + 1, EOS, tokens)  # the last token must be EOS
             chosen = logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(-1)
             total += torch.where(running, chosen.double(), 0)
             tokens = torch.where(running, tokens, PAD)
@@ -86,6 +88,6 @@ def _written(
 
 
 def never_padding(logits: Tensor) -> Tensor:
-    """Logits (..., v) in at least float32, under which padding and a beginning are never written."""
+    """Logits (..., v) in at least float32, with −inf for PAD and BOS."""
     logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
     return logits.index_fill(-1, torch.arange(FIRST, device=logits.device), -torch.inf)

@@ -32,8 +32,8 @@ from torch.nn import functional as F
 
 from regard.core.attention_paths import attention_paths
 from regard.explanations.subject import Second, Subject, subject
+from regard.models.parts.hard_concrete import open_probability, sample_gates
 
-LOW, HIGH, BETA = -0.1, 1.1, 2 / 3
 DEAR, RISE = 3.0, 0.02  # where log λ begins, and how far it moves in a step, at most
 TEXTS = 64  # in a step
 
@@ -55,7 +55,7 @@ class Gates(nn.Module):
         """P(vⱼ > 0), the score of each token (b, n); 0 for padding."""
         asked = subject(self.model[0], inputs, lengths, second)
         with torch.no_grad():
-            return torch.where(asked.real, opened(self.theta(states(asked, self.layer))), 0)
+            return torch.where(asked.real, open_probability(self.theta(states(asked, self.layer))), 0)
 
     def theta(self, h: Tensor) -> Tensor:
         """The scores (b, n) of states (b, n, width)."""
@@ -102,9 +102,11 @@ def learn_gates(
             some = torch.randperm(len(x), generator=chance)[:TEXTS].to(x.device)
             theta = gates.theta(h[some])
             noise = torch.rand(theta.shape, generator=chance, dtype=theta.dtype).to(x.device)
-            heard = asked.outputs(gates.masked(x[some], drawn(theta, noise)), asked.lengths[some], some)
+            heard = asked.outputs(
+                gates.masked(x[some], sample_gates(theta, noise)), asked.lengths[some], some
+            )
             lost = divergence(said[some], heard.log_softmax(-1))
-            kept = opened(theta)[there[some]].mean()
+            kept = open_probability(theta)[there[some]].mean()
             own = list(gates.parameters())
             for p, gradient in zip(own, torch.autograd.grad(kept + math.exp(price) * lost, own), strict=True):
                 p.grad = gradient  # the model's own parameters get none
@@ -134,18 +136,6 @@ def states(asked: Subject, layer: int) -> Tensor:
     finally:
         hook.remove()
     return found[-1][:, -asked.inputs.shape[1] :].detach()  # without what stands before the words
-
-
-def drawn(theta: Tensor, noise: Tensor) -> Tensor:
-    """Hard Concrete gates of scores and noise, uniform between 0 and 1, of one shape."""
-    noise = noise.clamp(1e-6, 1 - 1e-6)
-    soft = torch.sigmoid((noise.log() - (-noise).log1p() + theta) / BETA)
-    return (LOW + (HIGH - LOW) * soft).clamp(0, 1)
-
-
-def opened(theta: Tensor) -> Tensor:
-    """P(v > 0) of Hard Concrete gates with these scores."""
-    return torch.sigmoid(theta - BETA * math.log(-LOW / HIGH))
 
 
 def divergence(said: Tensor, heard: Tensor) -> Tensor:

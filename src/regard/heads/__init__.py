@@ -1,4 +1,4 @@
-"""Heads: attentions side by side."""
+"""Multi-head attention."""
 
 from regard.heads.convert import from_torch as from_torch
 from regard.heads.convert import to_torch as to_torch

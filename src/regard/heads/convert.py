@@ -1,7 +1,7 @@
-"""Weights from and to `torch.nn.MultiheadAttention`: the outputs then agree to rounding.
+"""Conversion of weights from and to `torch.nn.MultiheadAttention`; the outputs agree up to rounding.
 
-torch packs the three projections into one matrix, [W_q; W_k; W_v], unless keys or values have their own
-width. Its masks mean the opposite of ours: `regard.masks.from_hidden` turns them.
+torch packs the three projections into one matrix, [W_q; W_k; W_v], unless keys or values have another width.
+Its masks mean the opposite of ours: `regard.masks.from_hidden` converts them.
 """
 
 from collections.abc import Callable
@@ -46,13 +46,13 @@ def from_torch(
 def to_torch(heads: MultiHead) -> nn.MultiheadAttention:
     """The same attention as a `nn.MultiheadAttention`, batch first, with a copy of the weights.
 
-    torch knows softmax of a scaled dot product alone. Key and value heads that are shared are written out.
+    torch has only softmax of the scaled dot product. Shared key and value heads are repeated.
     """
     if heads.map is not resolve_map("softmax") or not isinstance(heads.score, ScaledDot):
         raise ValueError(
-            "nn.MultiheadAttention knows the softmax of a scaled dot product alone; "
+            "nn.MultiheadAttention has only the softmax of a scaled dot product; "
             f"got map={_name(heads.map)}, score={_name(heads.score)}. "
-            "To have the weights all the same, set heads.map = regard.maps.softmax first."
+            "To convert the weights all the same, set heads.map = regard.maps.softmax first."
         )
     module = nn.MultiheadAttention(
         heads.width,
@@ -75,7 +75,7 @@ def to_torch(heads: MultiHead) -> nn.MultiheadAttention:
 
 
 def projections(module: nn.MultiheadAttention) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]]:
-    """(W_q, W_k, W_v) and their biases as torch has them: views of its packed parameters."""
+    """(W_q, W_k, W_v) and their biases, as views of torch's packed parameters."""
     if module.in_proj_weight is None:
         weights = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
     else:
@@ -90,7 +90,7 @@ def _copy(layer: nn.Linear, weight: Tensor, bias: Tensor | None) -> None:
 
 
 def _for_every_head(tensor: Tensor, heads: MultiHead) -> Tensor:
-    """A projection (shared · each, ...) to key/value heads that are shared, as (heads · each, ...)."""
+    """A projection (shared · each, ...) to shared key/value heads, repeated: (heads · each, ...)."""
     each, times = heads.width // heads.heads, heads.width // tensor.shape[0]
     return tensor.reshape(-1, each, *tensor.shape[1:]).repeat_interleave(times, 0).flatten(0, 1)
 

@@ -1,9 +1,9 @@
-"""Multi-head attention: several attentions side by side, each in a space of its own.
+"""Multi-head attention: several attentions in parallel, each with its own projections.
 
     z = W_o [z₁; …; z_h],    z_i = attend(W_q⁽ⁱ⁾x, W_k⁽ⁱ⁾y, W_v⁽ⁱ⁾y)
 
-The projections go from width to width and are then cut into heads. (The code in one lecture projects to a
-single head's width and cuts that: it fails unless the heads divide the length, and then mixes positions.)
+The projections go from width to width and are then split into heads. (The code in one lecture projects to a
+single head's width and splits that: it fails unless the heads divide the length, and then mixes positions.)
 
 Vaswani et al. (2017), arXiv:1706.03762, §3.2.2. Fewer key/value heads than query heads: Ainslie et al.
 (2023), "GQA", arXiv:2305.13245.
@@ -25,11 +25,11 @@ from regard.maps.table import facts_of
 from regard.masks import Mask, as_mask
 from regard.memories import Branches, KeyValue
 
-SMALL = 0.5  # queries and keys of sparse maps begin so much smaller: a key without weight learns nothing
+SMALL = 0.5  # initial gain of queries and keys for sparse maps: a key of weight 0 gets no gradient
 
 
 class MultiHead(Attentive):
-    """Attention with `heads` heads over inputs of this width; `key_value_heads` may be fewer, and shared."""
+    """Attention with `heads` heads over inputs of this width; fewer `key_value_heads` are shared."""
 
     def __init__(
         self,
@@ -84,12 +84,11 @@ class MultiHead(Attentive):
 
         Keys default to the query (self-attention), values to the keys. The weights are (..., heads, m, n),
         and a mask broadcasts to that: (m, n), (b, 1, m, n), (b, h, m, n). With a cache, keys and values are
-        added to what it holds (or, if it does not grow, taken from it once it has them) and n counts them
-        all.
+        appended to it (or, if it does not grow, read from it once it is filled), and n counts all of them.
         """
         keys = query if keys is None else keys
         values = keys if values is None else values
-        across = keys is not query  # a query of another sequence starts at place 0
+        across = keys is not query  # cross-attention: queries start at position 0
         check("query", query, "... m width", width=self.width)
         check("keys", keys, "... n key_width", key_width=self.key_width)
         check("values", values, "... n value_width", value_width=self.value_width)
@@ -103,9 +102,7 @@ class MultiHead(Attentive):
             )
         q = self._split(self.W_q(query), self.heads)  # (..., heads, m, each)
         k, v = self._projected(keys, values, cache)  # (..., heads, n, each)
-        if (
-            mask is not None and cache is not None
-        ):  # what is hidden now may be seen later: clean what came out
+        if mask is not None and cache is not None:  # masked now, maybe not later: zero after the projection
             seen, sees = mask.seen(q.shape[-2], k.shape[-2], q.dim() - 2, q.device)
             q, (k, v) = zeroed(q, sees), (k, v) if cache.clean else (zeroed(k, seen), zeroed(v, seen))
         if place is None and across:
@@ -116,9 +113,9 @@ class MultiHead(Attentive):
         return run(q, k, v, self.score, self.map, mask, sees, place, dropout, self, self._joined)
 
     def step(self, x: Tensor, past: Branches, layer: int) -> Tensor:
-        """Self-attention of the next place of r hypotheses, x (r, 1, width): its context (r, 1, width).
+        """Self-attention of the next position of r hypotheses, x (r, 1, width): its context (r, 1, width).
 
-        `past` has grown by that place; its keys and values are written here, as those of this layer.
+        `past` has already grown by that position; its keys and values in this layer are written here.
         """
         check("x", x, "r m width", m=1, width=self.width)
         q = self._split(self.W_q(x), self.heads)  # (r, heads, 1, each)
@@ -141,9 +138,9 @@ class MultiHead(Attentive):
     def project(
         self, keys: Tensor, values: Tensor | None = None, *, mask: Mask | Tensor | None = None
     ) -> KeyValue:
-        """Keys (..., n, key_width) and values as a cache that does not grow: projected once, asked often.
+        """Project keys (..., n, key_width) and values once, into a cache that does not grow.
 
-        What the mask, the same for every query and later given again, hides is cleaned here and not again.
+        The mask must be the same for every query, and be given to `forward` too; masked keys are zeroed here.
         """
         values = keys if values is None else values
         if mask is not None:
@@ -154,7 +151,7 @@ class MultiHead(Attentive):
         return cache
 
     def _projected(self, keys: Tensor, values: Tensor, cache: KeyValue | None) -> tuple[Tensor, Tensor]:
-        """Keys and values of every head, (..., heads, n, each), with all that the cache holds."""
+        """Keys and values of every head, (..., heads, n, each), those of the cache included."""
         if cache is not None and not cache.grows and len(cache):
             k, v = cache.keys, cache.values
         else:
@@ -178,5 +175,5 @@ class MultiHead(Attentive):
 
 
 def by_any_head(seen: Tensor | None) -> Tensor | None:
-    """Seen by any head: (..., heads or 1, k) to (..., k)."""
+    """Visible to any head: (..., heads or 1, k) to (..., k)."""
     return seen if seen is None or seen.dim() < 2 else seen.any(-2)

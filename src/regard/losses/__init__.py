@@ -1,4 +1,4 @@
-"""Losses: one per map, whose gradient is the map's weights minus the target; and penalties on weights."""
+"""Losses: Fenchel–Young losses of maps, the expected loss of hard attention, and penalties on weights."""
 
 from regard.losses.doubly_stochastic import doubly_stochastic_penalty as doubly_stochastic_penalty
 from regard.losses.expected import expected_loss as expected_loss

@@ -1,9 +1,9 @@
-"""Doubly stochastic penalty: over all steps, every key should have been looked at about once.
+"""Doubly stochastic penalty: over all steps, the total weight of every key should be about 1.
 
     λ Σⱼ (1 − Σₜ pₜⱼ)²
 
-Each step's weights sum to 1 along the keys; this asks the same along the steps, of captions that look at
-every part of an image. It is added to the loss of the words.
+The weights of each step sum to 1 over the keys; this penalty asks the same over the steps, so that a caption
+covers every part of an image. It is added to the loss of the words.
 
 Xu et al. (2015), "Show, Attend and Tell", arXiv:1502.03044, §4.2.1.
 """
@@ -25,8 +25,8 @@ def doubly_stochastic_penalty(
 ) -> Tensor:
     """λ Σⱼ (1 − Σₜ pₜⱼ)² of weights (..., T, n) of T steps: (...), reduced (); λ is `strength`.
 
-    The mask broadcasts to (..., T, n), as that of the attention does: hidden weights count as 0, and a key
-    that no step may look at does not count. For steps (..., T) and keys (..., n) that are real it is
+    The mask broadcasts to (..., T, n), like the mask of the attention: masked weights count as 0, and a key
+    masked in all steps does not count. From masks of real steps (..., T) and real keys (..., n) it is
     steps[..., None] & keys[..., None, :].
     """
     check_float("weights", weights)

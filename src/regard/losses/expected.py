@@ -1,16 +1,17 @@
-"""The expected loss: the mean of a batch, with a gradient that reaches through hard attention.
+"""The expected loss: the mean over a batch, with gradients through the samples of hard attention.
 
     loss = expected_loss(F.cross_entropy(model(x), y, reduction="none"))
 
-Its value is losses.mean(). Its gradient adds, for every draw of `Reinforce` that the losses depend on,
-λᵣ (r − b) ∇log p(s) + λₑ ∇H with reward r = −loss; the draws are found by walking the graph back from the
-losses, so there is no state to forget, and a model that draws nothing has the mean and no more. The line is
-the same for softmax. For `Exact` it takes a function, and runs it for every choice there is.
+Its value is losses.mean(). For every sample of `Reinforce` that the losses depend on, its gradient has the
+term λᵣ (r − b) ∇log p(s) + λₑ ∇H with reward r = −loss. The samples are found by walking the autograd graph
+back from the losses, so there is no state to reset, and for a model without sampling it is the plain mean:
+the line is the same for softmax. For `Exact` it takes a function, and runs it for every possible choice.
 
 What is differentiated is  loss · exp(ℓ − ⊥ℓ) + b (exp(ℓ − ⊥ℓ) − 1) − λₑH  with ℓ = λᵣ log p(s) and ⊥ℓ its
-value held constant: the factor is 1 and its slope ∇ℓ. So the second derivative is unbiased too.
+detached value: the factor is 1 and its gradient ∇ℓ. So the second derivative is unbiased too.
 
-Everything that depends on a draw belongs in the losses: what is added afterwards lacks its part through ℓ.
+Everything that depends on a sample belongs in the losses: a term added afterwards lacks its gradient through
+ℓ.
 
 Williams (1992); Foerster et al. (2018), "DiCE", arXiv:1802.05098 (the factor).
 """
@@ -29,9 +30,9 @@ from regard.maps.estimators.exact import marginal
 
 
 def expected_loss(losses: Tensor | Callable[[], Tensor]) -> Tensor:
-    """The mean () of losses (b,), one for each example, to call backward on; or of a function's losses (b,).
+    """The mean () of losses (b,), one per example, to call backward on; or of the losses (b,) of a function.
 
-    Draws with scores (b, ..., n) belong to the examples; with (1, ..., n), to all of them.
+    Samples with scores (b, ..., n) belong to the examples; with (1, ..., n), to all of them.
     """
     if not isinstance(losses, Tensor) and callable(losses):
         compute = losses
@@ -60,7 +61,7 @@ def expected_loss(losses: Tensor | Callable[[], Tensor]) -> Tensor:
     return apply(surrogate, losses.detach().mean(), [node.note for node in draws])
 
 
-# As torch.compiler.disable says it: there is no graph to walk in what is being compiled.
+# What torch.compiler.disable sets: compiled code has no autograd graph to walk.
 expected_loss._torchdynamo_disable = True  # type: ignore[attr-defined]
 
 
@@ -99,7 +100,7 @@ def _one(exponent: Tensor) -> Tensor:
 
 
 class _Claimed(Function):
-    """A value with the gradient of the surrogate; backward tells the draws that it has come this way."""
+    """A value with the gradient of the surrogate; backward marks the samples as accounted for."""
 
     @staticmethod
     def forward(ctx: Any, surrogate: Tensor, value: Tensor, notes: list[Note]) -> Tensor:

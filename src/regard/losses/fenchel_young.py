@@ -1,13 +1,12 @@
-"""Fenchel–Young losses: to each map the loss it is the link of, so that output layers can be sparse too.
+"""Fenchel–Young losses: the loss that belongs to each map, so that output layers can be sparse too.
 
     L(θ; y) = Ω*(θ) + Ω(y) − θᵀy,      Ω*(θ) = max_{p ∈ Δⁿ} pᵀθ − Ω(p),      Ω = −H_α
 
 with H_α the Tsallis entropy. L ≥ 0, and 0 only if π(θ) = y. By Danskin's theorem ∇Ω*(θ) is the maximiser
-π(θ), so the gradient is π(θ) − y and the Hessian the Jacobian of the map: autograd is given just that.
+π(θ), so the gradient is π(θ) − y and the Hessian is the Jacobian of the map; autograd gets exactly these.
 
-α = 1 is softmax: cross-entropy, and for a distribution y Kullback & Leibler's divergence of y from the
-weights. For α > 1 there is a margin: the loss of class y is exactly 0 as soon as θ_y ≥ 1/(α − 1) + θⱼ for
-all other j.
+α = 1 is softmax: cross-entropy, and for a distribution y the Kullback–Leibler divergence KL(y ‖ π(θ)). For α
+> 1 there is a margin: the loss of class y is exactly 0 as soon as θ_y ≥ 1/(α − 1) + θⱼ for all other j.
 
 Blondel, Martins & Niculae (2020), "Learning with Fenchel-Young Losses", arXiv:1901.02324;
 Peters, Niculae & Martins (2019), "Sparse Sequence-to-Sequence Models", arXiv:1905.05702 (entmax).
@@ -55,13 +54,13 @@ def entmax_loss(
 ) -> Tensor:
     """α-entmax's loss of scores (..., n) for classes (...) or distributions (..., n): (...), reduced ().
 
-    Rows whose class is `ignore_index` have loss 0 and no part in the mean; the mean over no rows is 0.
+    Rows whose class is `ignore_index` have loss 0 and do not count in the mean; the mean over no rows is 0.
     """
     return _loss(scores, target, alpha, reduction, ignore_index)
 
 
 class _Compilable(Function):
-    """Ω*(θ), its value worked out outside, with gradient π(θ), whose own gradient is the map's."""
+    """Ω*(θ), its value computed outside, with gradient π(θ), whose own gradient is that of the map."""
 
     generate_vmap_rule = True
 
@@ -95,7 +94,7 @@ class _Differentiable(_Compilable):  # Dynamo refuses a Function that has the jv
 def _entropy(p: Tensor, alpha: float) -> Tensor:
     """H_α of weights (..., n): (...)."""
     if alpha < 1.25:
-        return tsallis(p, alpha)  # the difference below would lose its digits
+        return tsallis(p, alpha)  # the difference below would cancel
     power = p * p.sqrt() if alpha == 1.5 else p.pow(alpha)
     return (p - power).sum(-1) / (alpha * (alpha - 1))
 

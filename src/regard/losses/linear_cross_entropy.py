@@ -1,13 +1,13 @@
-"""The cross-entropy of a linear layer's softmax, without the logits ever being whole.
+"""The cross-entropy of a linear layer's softmax, without all logits in memory at once.
 
     loss = −Σᵢ Σ_v tᵢᵥ log p_v(hᵢ),   p = softmax(W h + b),   t = (1 − ε) [v = yᵢ] + ε / V
 
     ∂loss/∂hᵢ = Wᵀ(pᵢ − tᵢ)       ∂loss/∂W = Σᵢ (pᵢ − tᵢ) hᵢᵀ       ∂loss/∂b = Σᵢ (pᵢ − tᵢ)
 
-A vocabulary is large: the logits of a batch and their gradients are by far its largest tensors, and writing
+With a large vocabulary, the logits of a batch and their gradients are by far the largest tensors, and writing
 them to memory costs more than computing them. Here a few hundred rows at a time stay in the cache, and the
-gradients are made on the way, since they are known up to a factor. The ε / V of every word is a sum over W,
-taken once.
+gradients are computed in the forward pass, since they are known up to a factor. The smoothing term ε / V is a
+mean over W, computed once.
 
 Label smoothing: Szegedy et al. (2016), arXiv:1512.00567, §7.
 """
@@ -27,10 +27,10 @@ AT_ONCE = 1 << 20  # logits
 def linear_cross_entropy(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, wanted: Tensor, *, smoothing: float = 0.0
 ) -> Tensor:
-    """The sum of the losses of hidden (t, d) read by weight (V, d) and bias (V,), for wanted words (t,)."""
+    """The sum of the losses of logits hidden (t, d) · weight (V, d) + bias (V,) for target tokens (t,)."""
     if hidden.dim() != 2 or wanted.shape != hidden.shape[:1]:
         raise ShapeError(
-            "hidden must be (t, d) and wanted (t,), one word for each; "
+            "hidden must be (t, d) and wanted (t,), one token for each; "
             f"got {tuple(hidden.shape)} and {tuple(wanted.shape)}."
         )
     whole = torch.is_autocast_enabled(hidden.device.type) or torch.compiler.is_compiling()

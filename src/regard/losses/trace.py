@@ -1,10 +1,10 @@
-"""The trace bonus: two directions that look at each other.
+"""The trace bonus: the agreement of the attentions of two translation directions.
 
     bonus = tr(A Bᵀ) = Σᵢ Σⱼ Aᵢⱼ Bⱼᵢ          A (m, n) from target to source, B (n, m) from source to target
 
-where B is read the other way round: both say how word i of the target and word j of the source belong
-together. For rows that sum to at most 1 it is at least 0 and at most min(m, n), which one-to-one links reach.
-(One lecture multiplies the two as they are stored, which fits only if both are stored the same way round.)
+with B transposed: both then have target word i in rows and source word j in columns. If rows sum to at most
+1, it is between 0 and min(m, n), which one-to-one links reach. (One lecture multiplies the two as they are
+stored, which is right only if both are stored with the same orientation.)
 
 Cohn et al. (2016), "Incorporating Structural Alignment Biases", arXiv:1601.01085, §4.4.
 """

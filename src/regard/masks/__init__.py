@@ -1,4 +1,4 @@
-"""Masks: who may look at what. True = may be looked at."""
+"""Masks: which keys each query may attend to. True = may be attended to."""
 
 from regard.masks.causal import Causal as Causal
 from regard.masks.converters import from_additive as from_additive

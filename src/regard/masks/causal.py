@@ -1,6 +1,6 @@
-"""Causal mask: no query looks past its own place.
+"""Causal mask: no query attends past its own position.
 
-Aligned at the end: query i of m sees keys up to n − m + i, so a cached step and a whole sequence agree. (The
+Aligned at the end: query i of m sees keys up to n − m + i, so cached steps agree with whole sequences. (The
 `is_causal` of `scaled_dot_product_attention` is aligned at the start; for m = n the two are the same.)
 
 Vaswani et al. (2017), arXiv:1706.03762, §3.2.3.

@@ -1,7 +1,7 @@
-"""What a mask is: which keys each query may look at, without m × n memory.
+"""The base class of masks: which keys each query may attend to, without m × n memory.
 
-True = may be looked at. Masks are asked for a few rows at a time, or, where every row sees one stretch of
-keys, for its two ends.
+True = may be attended to. A mask computes a few rows at a time, or, where every row is one interval of keys,
+the two ends of the intervals.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ BLOCK = 256  # rows of a mask held at once
 
 
 class Mask:
-    """Which of n keys each of m queries may look at. Join masks with &."""
+    """Which of n keys each of m queries may attend to. Join masks with &."""
 
     def rows(self, start: int, stop: int, m: int, n: int, axes: int, device: torch.device) -> Tensor:
         """The rows start to stop as booleans (..., stop − start or 1, n), with `axes` axes before them."""
@@ -25,11 +25,11 @@ class Mask:
         return (j >= lo) & (j < hi)
 
     def interval(self, m: int, n: int, axes: int, device: torch.device) -> tuple[Tensor, Tensor] | None:
-        """(lo, hi), each (..., m or 1): query i sees lo[i] ≤ j < hi[i]. None where that cannot say it."""
+        """(lo, hi), each (..., m or 1): query i sees lo[i] ≤ j < hi[i]. None if rows are not intervals."""
         return None
 
     def seen(self, m: int, n: int, axes: int, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
-        """Which keys (..., n) some query may look at, and which queries (..., m or 1) may look at some key.
+        """Which keys (..., n) any query may attend to, and which queries (..., m or 1) have any key.
 
         None stands for all of them.
         """
@@ -39,7 +39,9 @@ class Mask:
         if ends is not None:
             lo, hi = ends
             sees = hi > lo  # (..., m or 1)
-            first = torch.where(sees, lo, n).amin(-1, keepdim=True)  # stretches move by at most one: no gaps
+            first = torch.where(sees, lo, n).amin(
+                -1, keepdim=True
+            )  # intervals move by at most one key, so their union has no gaps
             last = torch.where(sees, hi, 0).amax(-1, keepdim=True)
             j = torch.arange(n, device=device)
             return (j >= first) & (j < last), sees
@@ -55,7 +57,7 @@ class Mask:
         yield self
 
     def lengths(self) -> Tensor | None:
-        """The true number of keys, where the mask knows it."""
+        """The number of real keys, or None if the mask does not know it."""
         return None
 
     def __and__(self, other: "Mask | Tensor") -> "Mask":
@@ -101,9 +103,9 @@ class Given(Mask):
             hint = (
                 "A float mask is a score term: use score + regard.positions.Bias(mask)"
                 if allowed.is_floating_point()
-                else "Use mask.bool() if 1 means may be looked at, mask == 0 if it means hidden"
+                else "Use mask.bool() if 1 means may be attended to, mask == 0 if it means hidden"
             )
-            raise DtypeError(f"mask must be boolean, True = may be looked at; got {allowed.dtype}. {hint}.")
+            raise DtypeError(f"mask must be boolean, True = may be attended to; got {allowed.dtype}. {hint}.")
         self.allowed = allowed if allowed.dim() > 1 else allowed.expand(1, *allowed.shape or (1,))
 
     def rows(self, start: int, stop: int, m: int, n: int, axes: int, device: torch.device) -> Tensor:

@@ -1,4 +1,4 @@
-"""Memories: what attention keeps from one step to the next."""
+"""Memories: key/value caches."""
 
 from regard.memories.branches import Branches as Branches
 from regard.memories.key_value import KeyValue as KeyValue

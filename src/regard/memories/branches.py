@@ -1,9 +1,9 @@
-"""The key/value caches of hypotheses that branch, for all layers of a decoder.
+"""Key/value caches of hypotheses that branch, as in beam search, for all layers of a decoder.
 
-Places come first: keys (room, rows, heads, d). What was written at a place stays there; `ancestors` (t, r)
-says which row is hypothesis r's at each place, and reordering hypotheses reorders that table alone. States
-share their buffers: one that goes on where another has already written takes buffers of its own. With
-gradients tensors are joined, so that the graph is kept.
+Positions are the first axis: keys (capacity, rows, heads, d). What was written at a position stays there;
+`ancestors` (t, r) has the row of hypothesis r at each position, and reordering hypotheses reorders only that
+table. States share their buffers; a state that continues where another has already written gets new buffers.
+With gradients, tensors are concatenated, which keeps the autograd graph.
 """
 
 from dataclasses import dataclass, field, replace
@@ -12,21 +12,21 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-ROOM = 16  # places to spare, at least
+ROOM = 16  # least spare capacity, in positions
 
 
 @dataclass(frozen=True, eq=False)
 class Branches:
-    """What r hypotheses have written so far, in every layer."""
+    """The keys and values of r hypotheses so far, in every layer."""
 
     ancestors: Tensor  # (t, r)
     layers: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # keys and values
-    taken: list[int] = field(default_factory=lambda: [0])  # places taken by any state with these buffers
-    fresh: bool = True  # whether the next place goes into new buffers
+    taken: list[int] = field(default_factory=lambda: [0])  # positions taken by any state with these buffers
+    fresh: bool = True  # whether the next position needs new buffers
 
     @classmethod
     def start(cls, rows: int, device: torch.device) -> "Branches":
-        """Nothing, for so many hypotheses."""
+        """Empty caches for this number of hypotheses."""
         return cls(torch.empty(0, rows, dtype=torch.long, device=device))
 
     def __len__(self) -> int:
@@ -37,7 +37,7 @@ class Branches:
         return replace(self, ancestors=self.ancestors.index_select(1, index))
 
     def grown(self) -> "Branches":
-        """With a place more, whose keys and values are to be written in every layer."""
+        """With one more position, whose keys and values are to be written in every layer."""
         t, rows = self.ancestors.shape
         full = any(t >= keys.shape[0] or rows > keys.shape[1] for keys, _ in self.layers.values())
         fresh = full or not self.layers or self.taken[0] != t
@@ -47,7 +47,7 @@ class Branches:
         return Branches(torch.cat([self.ancestors, own]), dict(self.layers), taken, fresh)
 
     def write(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Put keys and values (r, heads, d) of the last place; gives the buffers (room, rows, heads, d)."""
+        """Write keys and values (r, heads, d) of the last position; returns the whole buffers."""
         old = self.layers.get(layer, (None, None))
         held = self._written(old[0], keys), self._written(old[1], values)
         self.layers[layer] = held
@@ -78,5 +78,5 @@ class Branches:
 
 
 def _wide(x: Tensor, rows: int) -> Tensor:
-    """x (t, r, heads, d) with as many rows as that."""
+    """x (t, r, heads, d) padded to this number of rows."""
     return F.pad(x, (0, 0, 0, 0, 0, rows - x.shape[1]))

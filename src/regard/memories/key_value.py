@@ -1,9 +1,9 @@
-"""The key/value cache: what a decoder has already projected.
+"""The key/value cache: keys and values that a decoder has already projected.
 
-It grows by appending and never rewrites what it has handed out, so what was attended at an earlier step can
-still be looked at, and a copy can go another way. Without gradients it writes into spare room at the end of a
-buffer, which copies share until one of them has taken it; with gradients it joins tensors, so that the graph
-is kept.
+It grows by appending and never overwrites what it has returned, so recorded attention of earlier steps stays
+valid, and a copy can continue differently. Without gradients it writes into spare capacity at the end of a
+buffer, which copies share until one of them uses it; with gradients it concatenates tensors, which keeps the
+autograd graph.
 """
 
 import copy
@@ -13,18 +13,18 @@ from torch import Tensor
 
 from regard.core.errors import ShapeError
 
-ROOM = 16  # places to spare, at least
+ROOM = 16  # least spare capacity, in positions
 
 
 class KeyValue:
-    """Keys (..., n, d_k) and values (..., n, d_v) so far; with grows=False the first ones, reused."""
+    """Keys (..., n, d_k) and values (..., n, d_v) so far; with grows=False, fixed after the first append."""
 
     def __init__(self, *, grows: bool = True, clean: bool = False):
-        self.grows, self.clean = grows, clean  # clean: what the mask hides is 0 in it already
-        self._keys: Tensor | None = None  # handed out as they are, or a buffer with room to spare
+        self.grows, self.clean = grows, clean  # clean: masked keys and values are already 0
+        self._keys: Tensor | None = None  # exactly n positions, or a buffer with spare capacity
         self._values: Tensor | None = None
         self._n = 0
-        self._taken = [0]  # places of the buffer that are taken, by this cache or by a copy that shares it
+        self._taken = [0]  # positions of the buffer used by this cache or by a copy that shares it
 
     def __len__(self) -> int:
         return self._n
@@ -40,7 +40,7 @@ class KeyValue:
         return _upto(self._values, self._n)
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Add keys (..., k, d_k) and values (..., k, d_v); all so far come back."""
+        """Append keys (..., k, d_k) and values (..., k, d_v); returns all so far."""
         n, need = self._n, self._n + keys.shape[-2]
         if self._keys is None or self._values is None:
             self._keys, self._values, self._taken = keys, values, [need]
@@ -64,17 +64,17 @@ class KeyValue:
         return self.keys, self.values
 
     def copy(self) -> "KeyValue":
-        """The same keys and values in a cache of its own: what one appends, the other does not have."""
+        """An independent cache with the same keys and values."""
         return copy.copy(self)
 
     def select(self, index: Tensor) -> None:
-        """Keep these rows of the first axis, in this order: what a beam does after each step."""
+        """Keep these rows of the first axis, in this order, as beam search does after each step."""
         if self._keys is not None and self._values is not None:
             self._keys, self._values = self._picked(self.keys, index), self._picked(self.values, index)
             self._taken = [self._n]
 
     def _picked(self, x: Tensor, index: Tensor) -> Tensor:
-        """Rows of x (b, ..., n, d); if it grows, with room for one place more, which the next step takes."""
+        """Rows of x (b, ..., n, d); in a growing cache with capacity for the next position."""
         if not self.grows or (torch.is_grad_enabled() and x.requires_grad):
             return x.index_select(0, index)
         room = torch.empty(
@@ -87,7 +87,7 @@ class KeyValue:
         old = self.keys
         if keys.shape[:-2] != old.shape[:-2] or keys.shape[-1] != old.shape[-1]:
             raise ShapeError(
-                f"keys must continue {tuple(old.shape)} in all axes but the last but one; "
+                f"keys must agree with {tuple(old.shape)} in all axes but the last but one; "
                 f"got {tuple(keys.shape)}."
             )
 
@@ -97,11 +97,11 @@ def _upto(buffer: Tensor | None, n: int) -> Tensor:
         raise RuntimeError("the cache is empty: nothing has been appended yet.")
     if buffer.shape[-2] == n:
         return buffer
-    return buffer.data[..., :n, :]  # .data: writing the room behind it later is no change of this
+    return buffer.data[..., :n, :]  # .data: later writes behind it must not count as in-place changes
 
 
 def _roomy(buffer: Tensor, n: int, need: int) -> Tensor:
-    """The first n places of a buffer, with room for those needed and half as many again."""
+    """The first n positions of a buffer, in one with capacity for `need` and half as many again."""
     size = (*buffer.shape[:-2], need + max(ROOM, need // 2), buffer.shape[-1])
     room = torch.empty(size, dtype=buffer.dtype, device=buffer.device)
     room[..., :n, :] = buffer[..., :n, :]

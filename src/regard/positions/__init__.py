@@ -1,4 +1,4 @@
-"""Where things stand: terms added to a score (bias, distance, order, relative), encodings added to inputs."""
+"""Positions: terms added to a score (bias, distance, order, relative …), encodings added to inputs."""
 
 from regard.positions.bias import Bias as Bias
 from regard.positions.distance import Distance as Distance

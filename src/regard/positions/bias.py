@@ -1,4 +1,4 @@
-"""A bias given as numbers: what `nn.MultiheadAttention` calls a float mask."""
+"""A bias given as a tensor: what `nn.MultiheadAttention` calls a float mask."""
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ class Bias(nn.Module):
             self.register_buffer("bias", bias)
 
     def forward(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
-        """The rows of the bias that belong to these queries."""
+        """The rows of the bias for these queries."""
         m = query.shape[-2]
         bias = self.bias.to(query.dtype)
         if bias.dim() < 2 or bias.shape[-2] == 1:

@@ -1,4 +1,4 @@
-"""Distance bias: one learned number per head for how far away the key is.
+"""Distance bias: one learned number per head and distance between query and key.
 
     θᵢⱼ += b_{clip(j−i, ±r)}
 
@@ -13,7 +13,7 @@ from regard.positions.relative import offsets
 
 
 class Distance(nn.Module):
-    """A term: learned biases (heads, 2 reach + 1), clipped at ±reach; heads=1 serves any shape."""
+    """A term: learned biases (heads, 2 reach + 1), clipped at ±reach; heads=1 works for any shape."""
 
     def __init__(self, reach: int, heads: int = 1):
         super().__init__()
@@ -26,6 +26,6 @@ class Distance(nn.Module):
         b = self.b.to(query.dtype)
         if self.heads == 1:
             return b[0][index]
-        if index.dim() > 2:  # positions of their own per sequence, (b, 1, m, n): heads stand before the rows
+        if index.dim() > 2:  # positions per sequence, (b, 1, m, n): the heads are the axis before m
             return b[torch.arange(self.heads, device=index.device)[:, None, None], index]
         return b[:, index]

@@ -1,8 +1,8 @@
-"""Terms that are features: a few numbers for every pair of query and key.
+"""Terms given by features: a few numbers for every pair of query and key.
 
     θᵢⱼ += wᵀ fᵢⱼ          or, inside the nonlinearity of a score,   tanh(… + W fᵢⱼ)
 
-Outside, a learned vector of the term's own reads them; inside, a matrix of the score does.
+Outside, the term has a learned weight vector w; inside, the score has a matrix W for it.
 """
 
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from regard.core.place import Place
 
 
 class Features(nn.Module):
-    """A term of `width` features; `Additive(…, terms=[term])` takes them inside the tanh."""
+    """A term of `width` features; `Additive(…, terms=[term])` applies them inside the tanh."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -20,27 +20,27 @@ class Features(nn.Module):
         self.w: nn.Linear | None = nn.Linear(width, 1, bias=False)
 
     def taken(self) -> None:
-        """From now on a score reads the features: there is no vector of the term's own."""
+        """A score has taken this term inside its nonlinearity: the term's own weight vector is removed."""
         self.w = None
 
     def features(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
-        """(..., m, n, width), or what broadcasts to it."""
+        """(..., m, n, width), or a shape that broadcasts to it."""
         raise NotImplementedError
 
     def forward(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
         """(..., m, n)."""
         if self.w is None:
             raise ValueError(
-                f"this {type(self).__name__} went inside a score; make another one to add to a score."
+                f"this {type(self).__name__} is already inside a score; make another one to add to a score."
             )
         features = self.features(query, keys, place)
         return F.linear(features, self.w.weight.to(features.dtype)).squeeze(-1)
 
 
 def around(weights: Tensor | None, reach: int, query: Tensor, keys: Tensor) -> Tensor:
-    """The weights of each key's neighbours, from −reach to reach: (..., m, n, 2 reach + 1).
+    """The weights of the keys at −reach … reach from each key: (..., m, n, 2 reach + 1).
 
-    Beyond the first and the last key there is nothing, and before the first step no weights are: 0.
+    They are 0 beyond the first and the last key, and before the first step (weights=None).
     """
     if weights is None:
         return query.new_zeros(1, keys.shape[-2], 2 * reach + 1)

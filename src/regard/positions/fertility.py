@@ -1,8 +1,8 @@
-"""Local fertility bias: how much each key has been looked at so far.
+"""Local fertility bias: the total weight of each key so far.
 
     fᵢⱼ = [Σ_{i'<i} pᵢ',ⱼ₋ₖ … Σ_{i'<i} pᵢ',ⱼ₊ₖ]          step i, key j
 
-A word that has had its share need not be looked at again; one that had none has still to be said.
+A source word with a high total has probably been translated; one with a low total still has to be.
 
 Cohn et al. (2016), "Incorporating Structural Alignment Biases", arXiv:1601.01085, §4.3.
 """

@@ -1,7 +1,7 @@
-"""Learned positions: one vector for each place, added to the inputs.
+"""Learned positions: one vector per position, added to the inputs.
 
-There are as many as were asked for, and none beyond. They begin as strong as sinusoids are, with variance ½:
-beside embeddings of variance 1, weaker ones are learned more slowly.
+There is a maximum length. They are initialized with variance ½, like sinusoids: beside embeddings of variance
+1, smaller ones are learned more slowly.
 
 Gehring et al. (2017), "Convolutional Sequence to Sequence Learning", arXiv:1705.03122; compared with
 sinusoids in Vaswani et al. (2017), arXiv:1706.03762, Table 3 (E).
@@ -20,7 +20,7 @@ class Learned(nn.Module):
         self.table = nn.Parameter(torch.randn(longest, width) * 0.5**0.5)
 
     def forward(self, n: int, start: int = 0, *, like: Tensor) -> Tensor:
-        """The vectors of places start to start + n: (n, width), of the dtype of `like`."""
+        """The vectors of positions start to start + n: (n, width), of the dtype of `like`."""
         if start + n > self.longest:
             raise ValueError(
                 f"there are learned positions for {self.longest} places; got a sequence of {start + n}. "

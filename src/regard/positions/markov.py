@@ -1,10 +1,10 @@
-"""Markov bias: where the step before looked.
+"""Markov bias: the weights of the previous step.
 
     fᵢⱼ = [pᵢ₋₁,ⱼ₋ₖ … pᵢ₋₁,ⱼ₊ₖ]          step i, key j
 
-Words that stand together are translated together: from the weights of the step before, the next step learns
-to go on to the right, or wherever the other language goes. Before the first step, and beyond the borders of
-the sentence, all are 0.
+Adjacent words are often translated together: from the weights of the previous step, the score can learn to
+move on to the right, or as the word order of the two languages demands. Before the first step and beyond the
+ends of the sentence all features are 0.
 
 Cohn et al. (2016), "Incorporating Structural Alignment Biases", arXiv:1601.01085, §4.2.
 """

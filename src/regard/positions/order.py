@@ -1,8 +1,8 @@
-"""Position bias: where in the sentence the query and the key stand.
+"""Position bias: the positions of query and key in their sentences.
 
     f = [log(1 + i), log(1 + j), log(1 + n)]          query i, key j, n keys
 
-The features say what a diagonal needs, i/m ≈ j/n, but for m, which a decoder does not know.
+These are the quantities of the diagonal i/m ≈ j/n, except m, which a decoder does not know.
 
 Cohn et al. (2016), "Incorporating Structural Alignment Biases", arXiv:1601.01085, §4.1.
 """

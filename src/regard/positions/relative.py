@@ -1,4 +1,4 @@
-"""Relative positions: the query also meets a learned vector for how far away the key is.
+"""Relative positions: the query is also scored against a learned vector per distance to the key.
 
     θᵢⱼ += qᵢᵀ a_{clip(j−i, ±r)} / √d
 

@@ -1,10 +1,10 @@
-"""Sinusoidal positions: each pair of coordinates is a hand turning at its own speed, added to the inputs.
+"""Sinusoidal positions: sines and cosines of the position at several frequencies, added to the inputs.
 
     x_{t, 2i} = sin(t / 10000^{2i/d}),     x_{t, 2i+1} = cos(t / 10000^{2i/d})
 
-Sine and cosine of a pair have the same speed: moving k places turns every pair by a fixed angle, so x_{t+k}
-is a linear function of x_t. (One lecture prints 2i + 1 in the exponent of the cosine; under its formula this
-does not hold.) Wavelengths go from 2π to 2π · 10000^{(d−2)/d}.
+Sine and cosine of a pair have the same frequency: moving by k positions rotates every pair by a fixed angle,
+so x_{t+k} is a linear function of x_t. (One lecture prints 2i + 1 in the exponent of the cosine; under its
+formula this does not hold.) Wavelengths go from 2π to 2π · 10000^{(d−2)/d}.
 
 Vaswani et al. (2017), arXiv:1706.03762, §3.5.
 """
@@ -21,12 +21,14 @@ def sinusoid(positions: Tensor, width: int) -> Tensor:
 
 
 class Sinusoidal(nn.Module):
-    """The encodings of the places start to start + n, out of a table that grows when asked for more."""
+    """The encodings of positions start to start + n, from a table that is extended on demand."""
 
     def __init__(self, width: int):
         super().__init__()
         self.width = width
-        self.table = torch.empty(0, width)  # not a buffer: made in float64 for whatever dtype asks
+        self.table = torch.empty(
+            0, width
+        )  # not a buffer: computed in float64 and cast to the requested dtype
 
     def forward(self, n: int, start: int = 0, *, like: Tensor) -> Tensor:
         """(n, width), of the dtype and on the device of `like`."""

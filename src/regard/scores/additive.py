@@ -2,7 +2,7 @@
 
     θⱼ = vᵀ tanh(W₁kⱼ + W₂q + Σ_t W_t f_t)
 
-f_t are the features of the terms, if any: position, Markov and fertility biases go inside the tanh (Cohn et
+f_t are the features of terms, if any: position, Markov and fertility biases are inside the tanh (Cohn et
 al. 2016, arXiv:1601.01085, §4). One lecture prints the score without vᵀ, which leaves a vector where a number
 is needed.
 

@@ -1,4 +1,4 @@
-"""Bilinear score: the dot product after a learned change of space.
+"""Bilinear score: the dot product of the key and a learned projection of the query.
 
     θⱼ = kⱼᵀWq          W: (d_k, d_q)
 

@@ -1,8 +1,8 @@
-"""Concat score: the additive score written with one matrix on the joined vectors.
+"""Concat score: the additive score with one matrix applied to the concatenated vectors.
 
     θⱼ = vᵀ tanh(W[q; kⱼ])          W = [W₂ W₁]
 
-The same function as `Additive`, tested to be; it costs m × n matrix products where that one needs m + n.
+The same function as `Additive`; it needs m × n matrix products where `Additive` needs m + n.
 
 Luong, Pham & Manning (2015), arXiv:1508.04025, §3.1 ("concat").
 """

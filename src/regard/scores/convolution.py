@@ -1,10 +1,9 @@
-"""Convolution score: the keys around each place, seen in the light of the query.
+"""Convolution score: the query is compared with a window of keys around each key.
 
     θⱼ = vᵀ tanh(Σ_o W_o k_{j+o} + W₂q)          o = −r … r
 
 The lectures only name CNN(q, K); this form is ours: the additive score with a window of keys in place of one.
-A key that the query may not look at counts as 0, like the keys beyond both ends, so nothing hidden leaks
-through a window.
+Masked keys count as 0, like the padding beyond both ends, so nothing masked leaks through a window.
 """
 
 import torch
@@ -39,10 +38,8 @@ class Convolution(Score):
         visible = None if place is None else place.visible  # (..., m or 1, n)
         each = [linear(keys, W) for W in self.W]  # type: ignore[arg-type]  # (..., n, d) per offset
         if visible is None:
-            around = torch.stack([shifted(k, o - self.reach) for o, k in enumerate(each)]).sum(
-                0
-            )  # (..., n, d)
-            hidden = pairs(linear(query, self.W2), around)
+            windows = torch.stack([shifted(k, o - self.reach) for o, k in enumerate(each)])
+            hidden = pairs(linear(query, self.W2), windows.sum(0))  # (..., m, n, d)
         else:
             hidden = linear(query, self.W2).unsqueeze(-2)  # (..., m, 1, d)
             for o, k in enumerate(each):
@@ -52,7 +49,7 @@ class Convolution(Score):
 
 
 def shifted(x: Tensor, by: int) -> Tensor:
-    """x (..., n, d) whose place j holds what place j + by held, and 0 (False) beyond the ends."""
+    """x (..., n, d) shifted: position j holds what was at j + by, and 0 (False) beyond the ends."""
     n = x.shape[-2]
     by = max(-n, min(n, by))
     if by >= 0:

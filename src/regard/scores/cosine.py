@@ -1,4 +1,4 @@
-"""Cosine similarity over a temperature: the direction counts, the length does not.
+"""Cosine similarity over a temperature: it depends on directions, not on lengths.
 
     θⱼ = kⱼᵀq / (‖kⱼ‖ ‖q‖ T)
 
@@ -41,7 +41,7 @@ class Cosine(Factored):
 
 
 def direction(x: Tensor) -> Tensor:
-    """x (..., d) at length 1, or 0 where x is 0; its derivatives are finite everywhere."""
+    """x (..., d) normalised to length 1, or 0 where x is 0; its derivatives are finite everywhere."""
     size = x.detach().abs().amax(-1, keepdim=True) if x.shape[-1] else x.new_ones(())
     x = x / torch.where(size > 0, size, 1)  # the direction is the same, and squares cannot overflow
     square = (x * x).sum(-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Dot product: how far query and key point the same way.
+"""Dot product of query and key.
 
     θⱼ = kⱼᵀq
 

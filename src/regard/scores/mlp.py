@@ -2,7 +2,7 @@
 
     h₁ = tanh(W₁kⱼ + W₂q + b₁ + Σ_t W_t f_t),   h_l = tanh(W_l h_{l−1} + b_l),   θⱼ = vᵀh_L
 
-With one hidden layer and no bias it is the additive score. Terms go inside the first tanh.
+With one hidden layer and no bias it is the additive score. Terms are added inside the first tanh.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,8 @@
-"""What a score is: θ = score(q, K), and how terms are added to it.
+"""The base class of scores, θ = score(q, K), and terms that are added to a score.
 
 A score is called with query and keys and returns θ: no mask, no map, no state between calls. A term is called
-with query, keys and their `Place`, and returns something that broadcasts to θ. Any callable can be either;
-`Score` gives the built-in ones `+`, and tells the backends what they may do with it.
+with query, keys and their `Place`, and returns a tensor that broadcasts to θ. Any callable can be either;
+subclasses of `Score` also support `+`, and tell the backends what they may do with them.
 """
 
 from collections.abc import Callable
@@ -22,12 +22,8 @@ class Score(nn.Module):
     """A score of query (..., m, d_q) against keys (..., n, d_k): θ (..., m, n)."""
 
     uses_place: ClassVar[bool] = False  # forward takes a Place as its third argument
-    looks_around: ClassVar[bool] = (
-        False  # the score of a key depends on other keys: it needs to know the mask
-    )
-    per_pair: int = (
-        1  # numbers held for each pair of query and key while scoring: backends size their blocks by it
-    )
+    looks_around: ClassVar[bool] = False  # the score of a key depends on other keys, so it needs the mask
+    per_pair: int = 1  # numbers in memory per pair of query and key; backends choose block sizes by it
 
     @classmethod
     def of(cls, d_q: int, d_k: int) -> Self:
@@ -35,7 +31,7 @@ class Score(nn.Module):
         return cls(d_q, d_k)
 
     def __call__(self, query: Tensor, keys: Tensor, *place: Place) -> Tensor:
-        """Half precision is computed in float32 and returned as it came."""
+        """Half-precision inputs are scored in float32; θ has the dtype of the query."""
         theta: Tensor = super().__call__(widened(query), widened(keys), *place)
         return theta.to(query.dtype)
 
@@ -44,9 +40,9 @@ class Score(nn.Module):
 
 
 class Factored(Score):
-    """A score that is a dot product of something made of the query with something made of the keys.
+    """A score that is a dot product of transformed query and transformed keys.
 
-    `factors` is all there is to it, so that the fast backends can take it from there.
+    A subclass defines `factors`; fast backends compute the dot products themselves.
     """
 
     def factors(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
@@ -75,7 +71,7 @@ class Sum(Score):
         return Sum(self.score, *self.terms, term)
 
     def forward(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
-        """Score query (..., m, d_q) against keys (..., n, d_k) at their place: (..., m, n)."""
+        """Score query (..., m, d_q) against keys (..., n, d_k) at their positions: (..., m, n)."""
         theta = score_at(self.score, query, keys, place)
         for term in self.terms:
             theta = theta + term(query, keys, place)
@@ -85,9 +81,9 @@ class Sum(Score):
 def score_at(
     score: Callable[..., Tensor], query: Tensor, keys: Tensor, place: Place | None, states: bool = False
 ) -> Tensor:
-    """θ (..., m, n) of any score: half precision is widened for ours, left as it came for a stranger's.
+    """θ (..., m, n) of any score; with `states` there is one more axis: θ (..., m, n, s).
 
-    With `states` there is one axis more: θ (..., m, n, s).
+    A `Score` gets half-precision inputs as float32, another callable gets them as they are.
     """
     if not isinstance(score, Score):
         theta = score(query, keys)
@@ -104,22 +100,22 @@ def score_at(
 
 
 class FeatureTerm(Protocol):
-    """A term made of features, which a score with a nonlinearity can take inside it."""
+    """A term given by features, which a score with a nonlinearity can apply inside it."""
 
     width: int  # number of features f
 
     def features(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
-        """(..., m, n, f), or what broadcasts to it."""
+        """(..., m, n, f), or a shape that broadcasts to it."""
         ...
 
 
 def linear(x: Tensor, layer: nn.Linear) -> Tensor:
-    """A layer applied in the dtype of its input: half-precision parameters are widened for it."""
+    """Apply a layer in the dtype of its input, to which its parameters are cast."""
     return F.linear(x, layer.weight.to(x.dtype), None if layer.bias is None else layer.bias.to(x.dtype))
 
 
 class Inside(nn.Module):
-    """Terms inside a nonlinearity: Σ W_t features_t, a matrix for each (Cohn et al. 2016)."""
+    """Terms inside a nonlinearity: Σ_t W_t features_t, one matrix per term (Cohn et al. 2016)."""
 
     def __init__(self, terms: "list[Any]", d: int):
         super().__init__()
@@ -135,7 +131,7 @@ class Inside(nn.Module):
         self.W = nn.ModuleList(nn.Linear(term.width, d, bias=False) for term in terms)
 
     def forward(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
-        """(..., m, n, d), or what broadcasts to it."""
+        """(..., m, n, d), or a shape that broadcasts to it."""
         parts = [
             linear(term.features(query, keys, place).to(query.dtype), W)  # type: ignore[arg-type]
             for term, W in zip(self.terms, self.W, strict=True)
@@ -150,7 +146,7 @@ def check_widths(query: Tensor, keys: Tensor, d_q: int, d_k: int) -> None:
 
 
 def check_same_width(name: str, query: Tensor, keys: Tensor) -> None:
-    """Require d_q = d_k, for scores that compare coordinate by coordinate."""
+    """Require d_q = d_k, for scores that compare coordinates."""
     if query.shape[-1] != keys.shape[-1]:
         raise ShapeError(
             f"{name} compares coordinates, so d_q must equal d_k; "
@@ -160,5 +156,5 @@ def check_same_width(name: str, query: Tensor, keys: Tensor) -> None:
 
 
 def pairs(query: Tensor, keys: Tensor) -> Tensor:
-    """Every query beside every key, added: (..., m, d) and (..., n, d) to (..., m, n, d)."""
+    """Sums of every query and every key: (..., m, d) and (..., n, d) to (..., m, n, d)."""
     return query.unsqueeze(-2) + keys.unsqueeze(-3)

@@ -1,9 +1,9 @@
-"""One score for each state of a key, on an axis of their own: what maps with several states take.
+"""One score per state of a key, on a last axis: the input of maps with several states.
 
     θⱼₛ = scoreₛ(q, kⱼ)
 
-A chain of labels (`regard.maps.Chain`) asks of every key which of its states it is in, and each state has a
-score of its own. Kim et al. (2017), "Structured Attention Networks", arXiv:1702.00887.
+A chain of labels (`regard.maps.Chain`) assigns one of several states to every key, and each state has its own
+score. Kim et al. (2017), "Structured Attention Networks", arXiv:1702.00887.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from regard.scores.score import Score, score_at
 
 
 class States(Score):
-    """Scores side by side, one per state: θ (..., m, n, states)."""
+    """Several scores stacked, one per state: θ (..., m, n, states)."""
 
     def __init__(self, *scores: Callable[..., Tensor]):
         super().__init__()

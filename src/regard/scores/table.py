@@ -1,4 +1,4 @@
-"""SCORES: every score by name, and what is true of it."""
+"""SCORES: every score by name, and its properties."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ S = TypeVar("S", bound=type[Score])
 
 @dataclass(frozen=True)
 class Entry:
-    """A score and its facts; `make(d_q, d_k)` builds one."""
+    """The registry entry of a score; `make(d_q, d_k)` builds one."""
 
     name: str
     kind: type[Score]
@@ -22,12 +22,12 @@ class Entry:
 
     @property
     def factored(self) -> bool:
-        """A dot product at heart, which the fast backends can take."""
+        """Whether it is a dot product of two factors, which fast backends need."""
         return issubclass(self.kind, Factored)
 
     @property
     def looks_around(self) -> bool:
-        """The score of a key depends on its neighbours."""
+        """Whether the score of a key depends on other keys."""
         return self.kind.looks_around
 
     def make(self, d_q: int, d_k: int) -> Score:
@@ -39,7 +39,7 @@ SCORES: Table[Entry] = Table("score", {})
 
 
 def register(*, learned: bool = False, any_widths: bool = False) -> Callable[[S], S]:
-    """Enter a score class into SCORES under the name of its file, with its facts."""
+    """Enter a score class into SCORES under the name of its file, with its properties."""
 
     def enter(kind: S) -> S:
         name = kind.__module__.rsplit(".", 1)[-1]

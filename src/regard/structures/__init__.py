@@ -1,4 +1,4 @@
-"""Structures: sets of vertices with a MAP oracle, what SparseMAP and SPIGOT are taken over."""
+"""Structures: sets of vertices with a MAP oracle, for SparseMAP and SPIGOT."""
 
 from regard.structures.budget import Budget as Budget
 from regard.structures.chain import Chain as Chain

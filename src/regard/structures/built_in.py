@@ -1,4 +1,4 @@
-"""What the structures with a compiled oracle share."""
+"""The base class of structures with a compiled oracle."""
 
 from typing import ClassVar
 
@@ -14,13 +14,13 @@ from regard.structures.structure import Solution, Structure
 
 
 class BuiltIn(Structure):
-    """A structure whose oracle has a number in kernels/oracles.py; `limit` is its one setting, if any."""
+    """A structure with a compiled oracle, selected by `kind`; `limit` is its one setting, if any."""
 
     kind: ClassVar[int]
     limit: int = 0
 
     def _scores(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores as float64 (*batch, m, n), m = 1 for a row, and the transitions that there are none of."""
+        """Scores as float64 (*batch, m, n), m = 1 for a row, and empty transitions."""
         check_float("scores", scores)
         check("scores", scores, "... n" if self.acts_on == "row" else "... m n")
         theta = scores.double()
@@ -38,7 +38,7 @@ class BuiltIn(Structure):
         return nearest(theta, nothing, self.kind, self.limit).reshape(scores.shape).to(scores.dtype)
 
     def solve(self, scores: Tensor) -> Solution:
-        """The marginals, differentiable, with the few structures and weights that make them, and the gap."""
+        """The marginals, differentiable, the structures and weights whose mixture they are, and the gap."""
         theta, own = self._scores(scores)
         solved = solve(theta, own, self.kind, self.limit, theta.requires_grad or own.requires_grad)
         marginals = kept(theta, own, self.limit, solved)
@@ -46,14 +46,14 @@ class BuiltIn(Structure):
 
 
 def solution(scores: Tensor, marginals: Tensor, solved: Solved, row: bool) -> Solution:
-    """What was solved, written out: marginals (*batch, m, n) like scores, the vertices in use by weight."""
+    """A Solution from marginals (*batch, m, n) and the active sets, vertices sorted by weight."""
     faces, (*batch, m, n) = solved.faces, marginals.shape
     b, width = len(faces.size), faces.where.shape[1]
     instance = np.repeat(np.arange(b), faces.size)
     order = np.lexsort((-faces.weight, instance))
     order = order[faces.weight[order] > 0]
     instance = instance[order]
-    number = np.bincount(instance, minlength=b)  # of vertices in use
+    number = np.bincount(instance, minlength=b)  # of vertices with weight
     rank = np.arange(len(order)) - np.repeat(np.cumsum(number) - number, number)
     k = int(number.max(initial=0))
     weights, structures = np.zeros((b, k)), np.zeros((b, k, m * n))
@@ -75,5 +75,5 @@ def check_square(name: str, scores: Tensor) -> None:
     if scores.dim() >= 2 and scores.shape[-1] != scores.shape[-2]:
         raise ShapeError(
             f"{name} must be (..., n, n), words by their heads, for a tree; got {tuple(scores.shape)}. "
-            "A tree is over one sequence: let it attend to itself."
+            "A tree is over one sequence: use self-attention."
         )

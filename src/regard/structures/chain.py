@@ -1,11 +1,12 @@
-"""A chain: a state for every key, and a score for every pair of neighbours' states.
+"""A chain: a state for every key, and a score for the states of every two neighbours.
 
     Σᵢ θᵢzᵢ + Σᵢ T[zᵢ, zᵢ₊₁],  z ∈ {0, 1}ⁿ        or, with more states,        Σᵢ θᵢ[zᵢ] + Σᵢ T[zᵢ, zᵢ₊₁]
 
-SparseMAP over a binary chain needs no active set (`maps/sparsemap_chain.py`). `solve` takes the level sets of
-its marginals: for u between 0 and 1, the keys with μ > u are in. So a key is in with chance μ, and neighbours
-of marginals a and b differ with chance |a − b|: less is not possible, and attraction wants it least. Where
-neighbours repel, every second key is turned round. There is one more set than there are different marginals.
+SparseMAP over a binary chain needs no active set (`maps/sparsemap_chain.py`). `solve` decomposes its
+marginals into level sets {i : μᵢ > u}, u uniform on [0, 1]. Then a key has state 1 with probability μᵢ, and
+neighbours with marginals a and b differ with probability |a − b|, the smallest possible, which is optimal for
+attractive transitions. For repulsive ones every second key is flipped. There is one more set than distinct
+marginals.
 """
 
 import torch
@@ -54,7 +55,7 @@ class Chain(BuiltIn):
         return theta, T.expand(*theta.shape[:-2], *T.shape[-2:])
 
     def best(self, scores: Tensor) -> Tensor:
-        """The sequence of the highest score: 1 where a key is in, or at its state, like scores."""
+        """The sequence with the highest score, like scores: 1 where a key has state 1, or at its state."""
         if self.states is not None:
             return super().best(scores)
         theta, T = self._scores(scores.detach())
@@ -67,7 +68,7 @@ class Chain(BuiltIn):
         return nearest_in_chain(*self._matched(scores)).to(scores.dtype)
 
     def solve(self, scores: Tensor) -> Solution:
-        """The marginals, the sequences that make them with their weights, and the gap."""
+        """The marginals, the sequences and weights whose mixture they are, and the gap."""
         if self.states is not None:
             return super().solve(scores)
         marginals = self.nearest(scores)
@@ -75,10 +76,10 @@ class Chain(BuiltIn):
         theta, visible = theta[..., 1], theta[..., 1] != -torch.inf
         mu = nearest_in_chain(theta, T)
         repels = (T[..., 0, 0] + T[..., 1, 1] < T[..., 0, 1] + T[..., 1, 0]).unsqueeze(-1)
-        turned = repels & visible & (visible.cumsum(-1) % 2 == 0)  # (..., n)
-        level = torch.where(turned, 1 - mu, mu)
+        flipped = repels & visible & (visible.cumsum(-1) % 2 == 0)  # (..., n)
+        level = torch.where(flipped, 1 - mu, mu)
         middles, weights = intervals(level, theta)
-        inside = (level.unsqueeze(-2) > middles.unsqueeze(-1)) ^ turned.unsqueeze(-2)  # (..., K, n)
+        inside = (level.unsqueeze(-2) > middles.unsqueeze(-1)) ^ flipped.unsqueeze(-2)  # (..., K, n)
         inside = inside & visible.unsqueeze(-2) & (weights != 0).unsqueeze(-1)
         slopes = theta - mu
         top = _values(self.best(slopes).unsqueeze(-2) == 1, slopes, T).squeeze(-1)
@@ -93,7 +94,9 @@ class Chain(BuiltIn):
 def _values(inside: Tensor, scores: Tensor, transitions: Tensor) -> Tensor:
     """The scores (..., K) of sequences (..., K, n) under scores (..., n) and transitions (..., 2, 2)."""
     total = torch.where(inside, scores.unsqueeze(-2), 0).sum(-1)
-    there, order = (scores != -torch.inf).sort(dim=-1, descending=True, stable=True)  # the visible close up
+    visible, order = (scores != -torch.inf).sort(dim=-1, descending=True, stable=True)  # visible keys first
     z = inside.gather(-1, order.unsqueeze(-2).expand_as(inside)).long()
     pairs = transitions.flatten(-2).unsqueeze(-2).expand(*z.shape[:-1], 4)
-    return total.add((pairs.gather(-1, 2 * z[..., :-1] + z[..., 1:]) * there[..., 1:].unsqueeze(-2)).sum(-1))
+    return total.add(
+        (pairs.gather(-1, 2 * z[..., :-1] + z[..., 1:]) * visible[..., 1:].unsqueeze(-2)).sum(-1)
+    )

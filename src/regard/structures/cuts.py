@@ -1,13 +1,13 @@
-"""A mixture made by one random number: u, uniform between 0 and 1, picks the vertex.
+"""Mixtures indexed by one number u, uniform on [0, 1], that selects the vertex.
 
-Where the vertex changes only at certain cuts, each interval between two of them is one vertex, and its length
-is the vertex's weight.
+If the vertex changes only at certain cuts, each interval between two cuts is one vertex, and the length of
+the interval is its weight.
 """
 
 import torch
 from torch import Tensor
 
-NEGLIGIBLE = 1e-12  # an interval of this length or less comes from rounding
+NEGLIGIBLE = 1e-12  # shorter intervals are due to rounding
 
 
 def flaw(scores: Tensor) -> Tensor:
@@ -18,8 +18,8 @@ def flaw(scores: Tensor) -> Tensor:
 def intervals(cuts: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
     """Middles (..., K) and lengths (..., K) of the intervals between cuts (..., n) in [0, 1], longest first.
 
-    K is the most that any row has, and at least 1. Lengths are 0 where there are fewer and where no key may
-    be looked at, NaN where scores (..., n) cannot be used.
+    K is the largest number in any row, and at least 1. Lengths are 0 where a row has fewer or no visible key,
+    and NaN where a score (..., n) is NaN or +inf.
     """
     ends = cuts.new_zeros(*cuts.shape[:-1], 1)
     cuts = torch.cat([ends, cuts.sort(-1).values, ends + 1], -1)  # (..., n + 2)

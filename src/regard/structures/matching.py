@@ -1,9 +1,8 @@
-"""Matching: every one of the smaller side with one of the larger, no two with the same.
+"""Matching: every element of the smaller side is matched with one of the larger, no two with the same.
 
-Of m rows and n columns, m ≤ n, every row has one column; if m > n, every column has one row. The polytope
-for m = n is Birkhoff's, the doubly stochastic matrices. Rows and columns that are hidden altogether are taken
-out; what remains must have a matching. To keep padding out of self-attention, hide its rows as well as its
-columns.
+Of m rows and n columns, m ≤ n, every row has one column; if m > n, every column has one row. The polytope for
+m = n is the Birkhoff polytope, the doubly stochastic matrices. Fully masked rows and columns are removed; the
+rest must have a matching. To keep padding out of self-attention, mask its rows as well as its columns.
 """
 
 from regard.kernels.sparsemap.sparsemap_batch import MATCHING

@@ -1,4 +1,4 @@
-"""Oracle: a structure of your own, given by a Python function that finds its best vertex.
+"""Oracle: a custom structure, given by a Python function that returns its best vertex.
 
     def knapsack(scores):            # (n,) or (m, n), a float64 tensor on the CPU
         ...
@@ -6,13 +6,15 @@
 
     regard.maps.SparseMap(regard.structures.Oracle(knapsack))
 
-The function maximises scoresᵀa + b over its vertices a, and is asked again and again, at scores minus the
-marginals so far. −inf must not be used. It is called once per instance and step: a loop in Python.
+The function maximises scoresᵀa + b over its vertices a, and is called repeatedly, at scores minus the current
+marginals. It must not use coordinates of score −inf. It is called once per instance and step, in a Python
+loop.
 
-An answer that gives the function away is an error that names it: another shape or NaN; a coordinate that is
-hidden, or neither 0 nor 1 (unless `binary=False`); a vertex that scores less than one it has returned before,
-at the scores of this call or of the first; a point that is a mixture of vertices returned before. What cannot
-be seen: a better vertex that the function never returns. The marginals are then the best of those it did.
+Detectable mistakes raise an error that names the function: a wrong shape or NaN; a masked coordinate, or one
+that is neither 0 nor 1 (unless `binary=False`); a vertex with a lower score than one returned before, at the
+scores of this call or of the first; a point that is a mixture of vertices returned before. Not detectable: a
+better vertex that the function never returns. The marginals are then optimal for the vertices that it did
+return.
 
 With `binary=False` the Jacobian is that of the vertices in use, which is exact unless scores are tied.
 """
@@ -37,7 +39,7 @@ class Oracle(BuiltIn):
     """The structure of a function that finds the best vertex for scores (n,), or (m, n) for a matrix."""
 
     kind = OWN
-    neighbours = True  # for all we know
+    neighbours = True  # unknown, so assume it
 
     def __init__(
         self,
@@ -55,14 +57,14 @@ class Oracle(BuiltIn):
 
     @property
     def limit(self) -> int:  # type: ignore[override]
-        """The number by which the operators know this oracle."""
+        """The handle by which the operators find this oracle."""
         if OWNERS.get(self._handle) is not self:  # new, or a copy
             self._handle = next(_handles)
             OWNERS[self._handle] = self
         return self._handle
 
     def solve_all(self, scores: Tensor, complete: bool) -> Solved:
-        """SparseMAP of float64 scores (*batch, m, n), one instance after the other."""
+        """SparseMAP of float64 scores (*batch, m, n), one instance at a time."""
         kernels = load_kernels("regard.kernels.sparsemap.sparsemap_jacobian")
         *batch, m, n = scores.shape
         theta = scores.detach().cpu().contiguous().numpy().reshape(int(np.prod(batch)), m * n)
@@ -97,7 +99,7 @@ class Oracle(BuiltIn):
 
 
 class _Asked:
-    """The oracle for one instance, and what it has said so far."""
+    """The oracle for one instance, and the vertices it has returned."""
 
     def __init__(self, oracle: Oracle, shape: tuple[int, ...], theta: Any):
         self.oracle, self.shape, self.theta = oracle, shape, theta
@@ -106,7 +108,7 @@ class _Asked:
         self.flawed = bool(np.isnan(theta).any() or (theta == np.inf).any())
 
     def __call__(self, scores: Any) -> tuple[Any, float]:
-        """The vertex (d,) for scores (d,) and its own score, checked as far as it can be alone."""
+        """The vertex (d,) for scores (d,) and its own score, checked by itself."""
         answer = self.oracle.function(torch.from_numpy(scores.reshape(self.shape).copy()))
         vertex, extra = answer if isinstance(answer, tuple) else (answer, 0.0)
         if not isinstance(vertex, Tensor) or tuple(vertex.shape) != self.shape:
@@ -118,17 +120,17 @@ class _Asked:
         if self.oracle.binary and not ((a == 0) | (a == 1)).all():
             raise ValueError(
                 f"oracle {self.name} must return a vertex of 0s and 1s; got {a.tolist()}. "
-                "If its vertices are others, say Oracle(..., binary=False)."
+                "For other vertices use Oracle(..., binary=False)."
             )
         if (a[~self.visible] != 0).any():
             raise ValueError(
-                f"oracle {self.name} must leave alone what is hidden (−inf); it used position "
+                f"oracle {self.name} must not use masked coordinates (−inf); it used position "
                 f"{int((a * ~self.visible).nonzero()[0][0])}, of scores {self.shape} laid out flat."
             )
         return a, extra
 
     def put(self, active: Any, place: int, scores: Any) -> tuple[Any, float]:
-        """Ask at scores (d,), and put the answer into the slot of that place."""
+        """Call the oracle at scores (d,), and store the vertex in the slot of that place."""
         a, extra = self(scores)
         s, where = active.slot[place], a.nonzero()[0]
         active.count[s], active.extra[s] = len(where), extra
@@ -161,7 +163,7 @@ class _Asked:
             if gain < level - slack or self.score(a, extra, theta) > claim + slack:
                 raise ValueError(
                     f"oracle {self.name} must return the vertex of the highest score; "
-                    "it returned another before that scores higher."
+                    "it has returned one before that scores higher."
                 )
             if not self.oracle.binary:
                 self.refuse_mixture(active, size, a)
@@ -181,7 +183,7 @@ class _Asked:
         return active, face, gap, end, mu
 
     def refuse_mixture(self, active: Any, size: int, a: Any) -> None:
-        """Raise if a (d,) is a mixture of several of the vertices at hand."""
+        """Raise if a (d,) is a mixture of vertices in the active set."""
         vertices = np.zeros((len(a) + 1, size))
         for i, s in enumerate(active.slot[:size]):
             vertices[active.where[s, : active.count[s]], i] = active.value[s, : active.count[s]]
@@ -198,7 +200,7 @@ class _Asked:
     def completed(
         self, active: Any, face: int, mu: Any, residual: Any, level: float, rounding: float
     ) -> tuple[Any, int]:
-        """The active set with the vertices of weight 0 that its face has besides, and how many there are."""
+        """The active set with the other vertices of its face, of weight 0, and their number."""
         steps, kernels = (
             load_kernels("regard.kernels.sparsemap.active_set"),
             load_kernels("regard.kernels.sparsemap.sparsemap_rows"),

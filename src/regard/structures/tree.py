@@ -1,9 +1,8 @@
 """Tree: projective dependency trees with one root.
 
-Scores are [..., i, j] for word j as the head of word i, and [..., i, i] for i as the root: each word looks at
-its head, the root at itself. Projective: all words between a word and its head descend from the head. A word
-that may look at nothing, or that nothing may look at (itself included), is not there, and the others close
-up; so a mask that hides the keys of padding is enough.
+Scores are [..., i, j] for word j as the head of word i, and [..., i, i] for i as the root: each word attends
+to its head, the root to itself. Projective: all words between a word and its head descend from the head. A
+word whose row or column is fully masked is removed from the sentence; so a mask of the padded keys is enough.
 """
 
 from torch import Tensor

@@ -8,7 +8,7 @@ validation is without it.
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from regard.core.errors import SettingsError
 from regard.core.settings import fields_of, setting
 from regard.core.tokens import UNK
+from regard.data import LABELLED
 from regard.data.batches import Batch
 from regard.data.class_names import Classes
-from regard.data import LABELLED
 from regard.data.fields import Field, Row, number_field, token_field
 from regard.data.labelled import Labelled, labelled
 from regard.data.splits import Part, held_out
@@ -106,7 +106,7 @@ class ClassificationTraining(Training):
 
 @dataclass(frozen=True)
 class Regularizers:
-    """What is added to the loss, each by its strength; 0 is off (`regard.models.classifiers.regularizers`)."""
+    """What is added to the loss, each by its strength; 0 is off (`models/classifiers/regularizers`)."""
 
     tie: float = setting(
         0.0, "Regularizer: hidden states stay near the vectors of their words.", option="--tie", metavar="λ"
@@ -198,7 +198,7 @@ class ClassificationTask(Task):
     Settings, Evaluation, Audit = ClassificationSettings, ClassificationEvaluation, ClassificationAudit
     models, default_model = CLASSIFIERS, "attentive_bilstm"
     corpora = LABELLED
-    model_options = {
+    model_options: Mapping[str, str] = {
         **Task.model_options,
         "orthogonal": "With attentive_bilstm: hidden states orthogonal to those before.",
     }
@@ -209,7 +209,7 @@ class ClassificationTask(Task):
         "regard train classification --corpus sentiment --tie 1 --mlm 0.5 --out runs/tied",
     )
     usage = ("regard classify DIR < in.txt > out.txt", "regard evaluate DIR --data test.tsv")
-    aliases = {"remedy": "regularizers"}
+    aliases: Mapping[str, str] = {"remedy": "regularizers"}
 
     def read(self, settings: ClassificationSettings, part: Part) -> Iterator[Located]:
         """Labelled texts."""
@@ -300,7 +300,8 @@ class ClassificationTask(Task):
             )
         if wanted is not None and wanted.deceive and settings.data.tokens != "word":
             raise SettingsError(
-                f'regularizers.deceive forbids words, so data.tokens must be "word"; got {settings.data.tokens!r}.'
+                'regularizers.deceive forbids words, so data.tokens must be "word"; '
+                f"got {settings.data.tokens!r}."
             )
 
     def build(self, settings: ClassificationSettings, parts: TextParts | None) -> nn.Module:
@@ -309,7 +310,7 @@ class ClassificationTask(Task):
         assert isinstance(model, ClassifierModel)
         if settings.regularizers is not None:
             words = settings.regularizers.deceive
-            tokens = [UNK] if parts is None and words else forbidden(words, parts and parts.tokenizer)
+            tokens = forbidden(words, parts.tokenizer) if parts is not None else [UNK] * bool(words)
             try:
                 model.add_regularizers(settings.regularizers.strengths, tokens)
             except ValueError as error:
@@ -361,9 +362,9 @@ def located(file: str) -> Iterator[Located]:
     return ((f"{file}, text {i}", text) for i, text in enumerate(labelled(file), 1))
 
 
-def forbidden(words: Sequence[str], tokenizer: Tokenizer | None) -> list[int]:
+def forbidden(words: Sequence[str], tokenizer: Tokenizer) -> list[int]:
     """The tokens of words that must get no attention; unknown words have none."""
-    if not words or tokenizer is None:
+    if not words:
         return []
     found = [ids[0] for ids in tokenizer.encode_many(list(words)) if len(ids) == 1 and ids[0] != UNK]
     if not found:

@@ -15,7 +15,7 @@ from regard.core.tokens import UNK
 from regard.data.class_names import Classes
 from regard.data.labelled import Labelled
 from regard.data.padding import batches_by_length, padded
-from regard.data.segments import SPACES, Segments
+from regard.data.segments import SPACES
 from regard.data.tokenizer import Tokenizer
 from regard.models.classifiers.classifier_model import check_texts
 from regard.recording import Record, record
@@ -118,7 +118,7 @@ class Classifier(System):
         return [f"{len(self.labels)} classes"]
 
     @cached_property
-    def example(self) -> str:  # type: ignore[override]
+    def example(self) -> str:
         if self.settings.data.corpus is None:
             return ""
         text: str = next(self.task.read(self.settings, "valid"))[1].text
@@ -186,11 +186,6 @@ class Classifier(System):
 
     # Attention
 
-    def answer_segments(self, answer: Classification) -> Segments:
-        """One row: the class."""
-        whole = (0, len(answer.label))
-        return Segments(answer.label, [0], [whole], [answer.label], [whole], [0])
-
     def tokens(self, answer: Classification) -> tuple[list[int], list[int]]:
         return answer.tokens, answer.second_tokens
 
@@ -212,7 +207,9 @@ class Classifier(System):
 
     def score(self, examples: Sequence[Labelled], **options: Any) -> Scores:
         """Accuracy, macro F1, log loss, and precision, recall and F1 of each class."""
-        asked: list[Any] = [text.text if text.second is None else (text.text, text.second) for text in examples]
+        asked: list[Any] = [
+            text.text if text.second is None else (text.text, text.second) for text in examples
+        ]
         answers = self.classify(asked)
         found = class_quality([one.probabilities for one in answers], [text.label for text in examples])
         rows = (

@@ -8,7 +8,7 @@ in both directions, and some structural biases, add to the loss (`structural_los
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -22,9 +22,9 @@ from regard.attention import concat_steps
 from regard.core.errors import SettingsError
 from regard.core.settings import setting
 from regard.core.tokens import BOS, EOS, PAD
+from regard.data import CORPORA
 from regard.data.batches import Batch
 from regard.data.copying import numbered, numbered_like
-from regard.data import CORPORA
 from regard.data.fields import Field, Row, token_field
 from regard.data.splits import Part, held_out
 from regard.data.text import pairs
@@ -55,18 +55,14 @@ class TranslationData:
         option="--source",
         metavar="FILE",
     )
-    target: str | None = setting(
-        None, "Their translations, line by line.", option="--target", metavar="FILE"
-    )
+    target: str | None = setting(None, "Their translations, line by line.", option="--target", metavar="FILE")
     valid_source: str | None = setting(
         None,
         "Sentences to validate on; without them some are held out.",
         option="--valid-source",
         metavar="FILE",
     )
-    valid_target: str | None = setting(
-        None, "Their translations.", option="--valid-target", metavar="FILE"
-    )
+    valid_target: str | None = setting(None, "Their translations.", option="--valid-target", metavar="FILE")
     held_out: int = setting(1000, "Pairs to validate on, where no files are given (at most a tenth of all).")
     tokens: Literal["bpe", "word", "character"] = setting("bpe", "How text is cut into tokens.")
     vocabulary: int = setting(8000, "Different tokens.")
@@ -185,7 +181,7 @@ class TranslationTask(Task):
     Settings, Evaluation, Audit = TranslationSettings, TranslationEvaluation, TranslationAudit
     models, default_model = TRANSLATORS, "transformer"
     corpora = CORPORA
-    model_options = {
+    model_options: Mapping[str, str] = {
         **Task.model_options,
         "bias": "Structural bias: position, markov:K, fertility:K, global-fertility:γ, trace:γ; repeatable.",
         "copy": "Copy words of the source: by a gate or a sentinel.",
@@ -194,8 +190,8 @@ class TranslationTask(Task):
         "regard train translation --corpus phrases-de --steps 2000 --out runs/dates",
         "regard train translation --source train.en.gz --target train.de.gz --map entmax15 --out runs/en-de",
         "regard train translation --config en-de.toml --set training.rate=0.0005 --out runs/en-de --resume",
-        "regard train translation --corpus phrases-fr --model luong --bias markov:2 --copy gate --out runs/fr",
-        "torchrun --nproc-per-node 2 -m regard train translation --config en-de.toml --out runs/en-de --resume",
+        "regard train translation --corpus phrases-fr --model luong --bias markov:2 --out runs/fr",
+        "torchrun --nproc-per-node 2 -m regard train translation --config en-de.toml --out runs/en-de",
     )
     usage = (
         "regard translate DIR < in.txt > out.txt",
@@ -214,9 +210,7 @@ class TranslationTask(Task):
             )
         assert data.source is not None
         if data.valid_source is not None:
-            files = (
-                (data.source, data.target) if part == "train" else (data.valid_source, data.valid_target)
-            )
+            files = (data.source, data.target) if part == "train" else (data.valid_source, data.valid_target)
             return _located(*files)
         source, target = data.source, data.target
         files_ = [file for file in (source, target) if file is not None]

@@ -22,8 +22,8 @@ from torch.nn import functional as F
 
 from regard.attention import Attended
 from regard.core.errors import ShapeError
-from regard.recording import intervene
 from regard.models.classifiers.word_vectors import WordVectors
+from regard.recording import intervene
 
 Recorded = Mapping[str, "list[Attended]"]
 

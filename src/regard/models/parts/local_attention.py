@@ -26,7 +26,7 @@ class LocalMask(Mask):
         return offsets(self.centres[..., start:stop], n).abs() <= self.reach
 
     def __repr__(self) -> str:
-        return f"Around{tuple(self.centres.shape)}"
+        return f"LocalMask{tuple(self.centres.shape)}"
 
 
 class ScaledMap:
