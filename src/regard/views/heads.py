@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from regard.views.maps import Map, Weights, facts, maps_of, same_size
+from regard.views.maps import Map, Weights, facts, maps_of
 from regard.views.picture import figure, shades
-from regard.views.text import cropped, labels
+from regard.views.text import cropped
 from regard.views.view import MapView
 
 if TYPE_CHECKING:
@@ -71,12 +71,10 @@ def heads(
 
     All have one scale. On the page a click, or Enter, enlarges one, with its n source and m target tokens.
     """
-    maps = maps_of(weights)
-    m, n = same_size(maps)
-    return Heads(
-        source=labels("source", source, n),
-        target=labels("target", target, m),
-        maps=maps,
+    return Heads.of(
+        maps_of(weights),
+        source,
+        target,
         ramp=ramp,
         title=title,
         caption=caption or f"{facts(weights)}Source across, target down; one scale for all.",

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from regard.views import matrix
-from regard.views.maps import Weights, facts, maps_of, picked, same_size
-from regard.views.text import labels
+from regard.views.maps import Weights, facts, maps_of, picked
 from regard.views.view import MapView, paper
 
 if TYPE_CHECKING:
@@ -56,12 +55,10 @@ def heat_map(
     A weight of exactly 0 is left out: the paper shows, not the palest shade. `layer` and `head`, counted from
     0, pick from many. ramp="black_to_white" draws 0 black and 1 white, whatever the largest weight is.
     """
-    maps = picked(maps_of(weights), layer, head)
-    m, n = same_size(maps)
-    return HeatMap(
-        source=labels("source", source, n),
-        target=labels("target", target, m),
-        maps=maps,
+    return HeatMap.of(
+        picked(maps_of(weights), layer, head),
+        source,
+        target,
         ramp=ramp,
         title=title,
         caption=caption or facts(weights) + _says(ramp),

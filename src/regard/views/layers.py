@@ -9,8 +9,7 @@ from torch import Tensor
 
 from regard.core.errors import ShapeError
 from regard.views import matrix
-from regard.views.maps import Map, maps_of, same_size
-from regard.views.text import labels
+from regard.views.maps import Map, maps_of
 from regard.views.view import MOST, MapView
 
 if TYPE_CHECKING:
@@ -69,12 +68,11 @@ def layers(
             heads = max(heads, len(maps))
             mean = np.mean([one.weights for one in maps], axis=0)
             found.append(Map(mean, f"layer {k + 1}", k))
-    m, n = same_size(found)
     averaged = f" The mean of {heads} heads." if heads > 1 else ""
-    return Layers(
-        source=labels("source", source, n),
-        target=labels("target", target, m),
-        maps=tuple(found),
+    return Layers.of(
+        found,
+        source,
+        target,
         title=title,
         caption=caption or f"Source across, layers down, for each target word.{averaged}",
     )

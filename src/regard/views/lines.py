@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from regard.views.maps import Map, Weights, facts, maps_of, picked, same_size
+from regard.views.maps import Map, Weights, facts, maps_of, picked
 from regard.views.matrix import room
 from regard.views.picture import BELOW, COLOUR, INK, figure, font
-from regard.views.text import cropped, labels
+from regard.views.text import cropped
 from regard.views.view import MapView, paper
 
 if TYPE_CHECKING:
@@ -71,25 +71,17 @@ class Lines(MapView):
 
 
 def lines(
-    weights: Weights,
-    source: Sequence[str] | None = None,
-    target: Sequence[str] | None = None,
-    *,
-    layer: int | None = None,
-    head: int | None = None,
-    title: str = "",
-    caption: str = "",
-) -> Lines:
+    weights: Weights, source: Sequence[str] | None = None, target: Sequence[str] | None = None, *,
+    layer: int | None = None, head: int | None = None, title: str = "", caption: str = "",
+) -> Lines:  # fmt: skip
     """See weights (m, n), or several, as lines from the n source tokens to the m target tokens.
 
     The larger the weight, the broader and darker the line; a weight of exactly 0 has none.
     """
-    maps = picked(maps_of(weights), layer, head)
-    m, n = same_size(maps)
-    return Lines(
-        source=labels("source", source, n),
-        target=labels("target", target, m),
-        maps=maps,
+    return Lines.of(
+        picked(maps_of(weights), layer, head),
+        source,
+        target,
         title=title,
         caption=caption or f"{facts(weights)}Source left, target right; a weight of exactly 0 has no line.",
     )

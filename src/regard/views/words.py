@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from torch import Tensor
 
-from regard.views.maps import Weights, facts, maps_of, picked, same_size
+from regard.views.maps import Weights, facts, maps_of, picked
 from regard.views.passage import passages
-from regard.views.text import cropped, labels
+from regard.views.text import cropped
 from regard.views.view import MapView, paper
 
 if TYPE_CHECKING:
@@ -35,15 +35,9 @@ class Words(MapView):
 
 
 def words(
-    weights: Weights,
-    source: Sequence[str] | None = None,
-    target: Sequence[str] | None = None,
-    *,
-    layer: int | None = None,
-    head: int | None = None,
-    title: str = "",
-    caption: str = "",
-) -> Words:
+    weights: Weights, source: Sequence[str] | None = None, target: Sequence[str] | None = None, *,
+    layer: int | None = None, head: int | None = None, title: str = "", caption: str = "",
+) -> Words:  # fmt: skip
     """See weights (n,) or (m, n), or several, on the n source tokens themselves, written as a text.
 
     The bar below a word is as long as its weight; a weight of exactly 0 has neither colour nor bar. With m
@@ -51,12 +45,10 @@ def words(
     """
     if isinstance(weights, Tensor) and weights.dim() == 1:
         weights = weights.unsqueeze(0)
-    maps = picked(maps_of(weights), layer, head)
-    m, n = same_size(maps)
-    return Words(
-        source=labels("source", source, n),
-        target=labels("target", target, m),
-        maps=maps,
+    return Words.of(
+        picked(maps_of(weights), layer, head),
+        source,
+        target,
         title=title,
         caption=caption
         or f"{facts(weights)}The darker a word and the longer its bar, the more weight; one of exactly 0 "
