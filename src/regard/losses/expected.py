@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from regard.core.compiling import untraced
 from regard.core.errors import ShapeError
 from regard.core.shapes import check_float, widened
 from regard.maps.estimators.estimator import Draw, Note
@@ -60,8 +61,7 @@ def expected_loss(losses: Tensor | Callable[[], Tensor]) -> Tensor:
     return apply(surrogate, losses.detach().mean(), [node.note for node in draws])
 
 
-# As torch.compiler.disable says it: there is no graph to walk in what is being compiled.
-expected_loss._torchdynamo_disable = True  # type: ignore[attr-defined]
+untraced(expected_loss)  # there is no graph to walk in what is being compiled
 
 
 def _checked(losses: Tensor) -> Tensor:

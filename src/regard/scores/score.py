@@ -5,8 +5,8 @@ with query, keys and their `Place`, and returns something that broadcasts to θ.
 `Score` gives the built-in ones `+`, and tells the backends what they may do with it.
 """
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, Self
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, Self, cast
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -21,13 +21,9 @@ Term = Callable[[Tensor, Tensor, Place], Tensor]  # (..., m, d_q), (..., n, d_k)
 class Score(nn.Module):
     """A score of query (..., m, d_q) against keys (..., n, d_k): θ (..., m, n)."""
 
-    uses_place: ClassVar[bool] = False  # forward takes a Place as its third argument
-    looks_around: ClassVar[bool] = (
-        False  # the score of a key depends on other keys: it needs to know the mask
-    )
-    per_pair: int = (
-        1  # numbers held for each pair of query and key while scoring: backends size their blocks by it
-    )
+    uses_place: bool = False  # forward takes a Place as its third argument
+    looks_around: bool = False  # the score of a key depends on other keys: it needs to know the mask
+    per_pair: int = 1  # numbers held for each pair of query and key while scoring, by which blocks are sized
 
     @classmethod
     def of(cls, d_q: int, d_k: int) -> Self:
@@ -68,7 +64,7 @@ class Sum(Score):
         super().__init__()
         self.score, self.terms = score, list(terms)
         self.modules_among_terms = nn.ModuleList(t for t in terms if isinstance(t, nn.Module))
-        self.looks_around = getattr(score, "looks_around", False)  # type: ignore[misc]
+        self.looks_around = getattr(score, "looks_around", False)
         self.per_pair = getattr(score, "per_pair", 1) + 1
 
     def __add__(self, term: Term) -> "Sum":
@@ -118,6 +114,11 @@ def linear(x: Tensor, layer: nn.Linear) -> Tensor:
     return F.linear(x, layer.weight.to(x.dtype), None if layer.bias is None else layer.bias.to(x.dtype))
 
 
+def layers(modules: nn.ModuleList) -> Iterable[nn.Linear]:
+    """Linear layers by their type, which a ModuleList does not know."""
+    return cast(Iterable[nn.Linear], modules)
+
+
 class Inside(nn.Module):
     """Terms inside a nonlinearity: Σ W_t features_t, a matrix for each (Cohn et al. 2016)."""
 
@@ -137,8 +138,8 @@ class Inside(nn.Module):
     def forward(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
         """(..., m, n, d), or what broadcasts to it."""
         parts = [
-            linear(term.features(query, keys, place).to(query.dtype), W)  # type: ignore[arg-type]
-            for term, W in zip(self.terms, self.W, strict=True)
+            linear(term.features(query, keys, place).to(query.dtype), W)
+            for term, W in zip(self.terms, layers(self.W), strict=True)
         ]
         return sum(parts[1:], parts[0])
 

@@ -14,10 +14,14 @@ from regard.structures.structure import Solution, Structure
 
 
 class BuiltIn(Structure):
-    """A structure whose oracle has a number in kernels/oracles.py; `limit` is its one setting, if any."""
+    """A structure whose oracle has a number in `kernels/sparsemap/oracles.py`."""
 
     kind: ClassVar[int]
-    limit: int = 0
+
+    @property
+    def limit(self) -> int:
+        """The one setting of its oracle, if it has any."""
+        return 0
 
     def _scores(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """Scores as float64 (*batch, m, n), m = 1 for a row, and the transitions that there are none of."""

@@ -54,7 +54,7 @@ class Oracle(BuiltIn):
         self._handle = -1
 
     @property
-    def limit(self) -> int:  # type: ignore[override]
+    def limit(self) -> int:
         """The number by which the operators know this oracle."""
         if OWNERS.get(self._handle) is not self:  # new, or a copy
             self._handle = next(_handles)
