@@ -77,12 +77,14 @@ def from_dict(kind: type[D], values: Mapping[str, Any], where: str = "") -> D:
     try:
         return kind(**found)
     except TypeError:
-        needed = [f.name for f in dataclasses.fields(kind) if f.name not in found and _needed(f)]  # type: ignore[arg-type]
+        needed = [name for name in _without_default(kind) if name not in found]
         raise SettingsError(f"{', '.join(where + name for name in needed)} must be given.") from None
 
 
-def _needed(field: "dataclasses.Field[Any]") -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+def _without_default(kind: type) -> list[str]:
+    missing = dataclasses.MISSING
+    fields = dataclasses.fields(kind)
+    return [f.name for f in fields if f.default is missing and f.default_factory is missing]
 
 
 def fitted(kind: Any, value: Any, name: str) -> Any:
