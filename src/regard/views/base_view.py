@@ -94,7 +94,7 @@ class MatrixView(View):
         target: Sequence[str] | None,
         **more: Any,
     ) -> Self:
-        """The view of matrices of one size (m, n), with n source and m target tokens; numbers where not given."""
+        """The view of matrices (m, n) with n source and m target tokens; numbers where none are given."""
         m, n = same_size(matrices)
         source, target = labels("source", source, n), labels("target", target, m)
         return cls(source=source, target=target, matrices=tuple(matrices), **more)
