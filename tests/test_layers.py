@@ -9,8 +9,8 @@ import pytest
 import regard
 
 LAYERS = [
-    "core", "kernels", "structures continuous", "scores maps positions masks", "losses", "backends", "attention",
-    "recording", "memories", "heads mechanisms", "swap testing", "models", "views", "data",
+    "core", "kernels", "structures continuous", "scores maps positions masks", "losses", "backends",
+    "attention", "recording", "memories", "heads mechanisms", "swap testing", "models", "views", "data",
     "training decoding alignment", "tasks", "runs", "explanations analyses audits", "bridges", "inspection",
     "claims bench serve", "cli", "__main__",
 ]  # fmt: skip

@@ -45,13 +45,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 PACKAGES = (  # imported when they are first asked for
-    "alignment", "analyses", "audits", "continuous", "data", "decoding", "explanations", "inspection", "losses",
-    "memories", "models", "positions", "runs", "structures", "tasks", "testing", "training", "views",
+    "alignment", "analyses", "audits", "continuous", "data", "decoding", "explanations", "inspection",
+    "losses", "memories", "models", "positions", "runs", "structures", "tasks", "testing", "training",
+    "views",
 )  # fmt: skip
 FUNCTIONS = {"audit": "regard.audits", "explain": "regard.explanations", "load": "regard.runs"}
-__all__ = [  # noqa: PLE0604, F822  (those that are imported late)
-    "MAPS", "SCORES", "Attended", "Attention", "MultiHead", "Place", "attend", "attentions", "heads", "intervene",
-    "maps", "masks", "record", "scores", "swap", *PACKAGES, *FUNCTIONS,
+__all__ = [
+    "MAPS", "SCORES", "Attended", "Attention", "MultiHead", "Place", "attend", "attentions", "heads",
+    "intervene", "maps", "masks", "record", "scores", "swap", *PACKAGES, *FUNCTIONS,
 ]  # fmt: skip
 
 

@@ -49,7 +49,10 @@ TINY = {  # for each task: settings of a run of seconds, what is wrong with them
         "inputs": PAIRS,
     },
     "vowels": {
-        "settings": {"seed": 3, "training": {"steps": 12, "tokens": 64, "validate": 4, "save": 3, "report": 2}},
+        "settings": {
+            "seed": 3,
+            "training": {"steps": 12, "tokens": 64, "validate": 4, "save": 3, "report": 2},
+        },
         "wrong": "training.tokens=4",
         "short": "data.longest=6",
         "inputs": ["abe", "", "ooo"],
@@ -235,7 +238,9 @@ def test_its_attentions_are_found_by_role_and_recording_changes_nothing(name, sy
 def test_scores_are_figures_and_a_line(name, folders, system, tmp_path):
     line = refused(run("evaluate", folders(name)))
     assert "needed" in line
-    assert f"--nonsense is not for a {TASKS[name].makes}" in refused(run("evaluate", folders(name), "--nonsense", 1))
+    assert f"--nonsense is not for a {TASKS[name].makes}" in refused(
+        run("evaluate", folders(name), "--nonsense", 1)
+    )
     assert "needs a value" in refused(run("evaluate", folders(name), "--data"))
     if TASKS[name].models:
         examples = [example for _, example in TASKS[name].read(system.settings, "valid")][:8]
@@ -249,14 +254,9 @@ def test_explaining_works_or_is_refused_in_one_sentence(name, folders, system):
     if isinstance(tiny(name)["inputs"][0], str) and TASKS[name].Audit is not None:
         done = run("explain", folders(name), "--text", tiny(name)["inputs"][0])
         assert done.exit_code == 0 or refused(done).endswith(".") or "See" in refused(done)
-    try:
-        case = system.case(tiny(name)["inputs"])
-    except RunError as error:
-        assert TASKS[name].makes in str(error)
-    except (ValueError, TypeError):
-        assert TASKS[name].Audit is not None  # these inputs are no items of its audit
-    else:
-        assert len(case) == len(tiny(name)["inputs"])
+    if TASKS[name].Audit is None:
+        with pytest.raises(RunError, match=TASKS[name].makes):
+            system.case(tiny(name)["inputs"])
 
 
 @every_task
@@ -318,7 +318,14 @@ def test_shard_and_torchrun_work_or_are_refused_in_one_sentence(name, folders, t
 
 
 def test_a_third_task_learns(tmp_path):
-    training = {"steps": 200, "tokens": 256, "validate": 100, "rate": 0.02, "warmup": 10, "schedule": "constant"}
+    training = {
+        "steps": 200,
+        "tokens": 256,
+        "validate": 100,
+        "rate": 0.02,
+        "warmup": 10,
+        "schedule": "constant",
+    }
     done = fit(resolve({"task": "vowels", "training": training}), tmp_path / "run")
     assert done.scores["error"] < 0.3
     (found,) = done.system.answer(["aebcdou"])

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.classes import FIRST, Classes, Targets, as_pair
+from regard.data.class_names import Classes
 from regard.data.labelled import Labelled, labelled
 from regard.data.segments import split_words
 from regard.data.text import DataError
 from regard.data.tokenizer import Tokenizer
 from regard.data.vectors import vectors
+from regard.tasks.classification import CLASSIFICATION, TextParts
 
 
 def written(path, text):
@@ -118,13 +119,16 @@ def test_what_cannot_be_read_is_named(tmp_path, name, text, words):
         list(labelled(written(tmp_path / name, text)))
 
 
-def test_targets_are_classes_and_second_texts(tmp_path):
+def test_fields_are_tokens_classes_and_second_texts(tmp_path):
     tokenizer = Tokenizer.train(["it rained", "it was wet"], "word", 8)
     classes = Classes.of([Labelled("it rained", "yes", "wet"), Labelled("it rained", "no", "was wet")])
     assert classes.names == ("no", "yes") and classes.pairs
-    source, target = as_pair(Labelled("it rained", "yes", "it was\nwet"))
-    assert source == "it rained"
-    assert Targets(classes, tokenizer).encode_many([target]) == [[FIRST + 1, *tokenizer.encode("it was wet")]]
+    parts = TextParts(tokenizer, classes)
+    (row,) = CLASSIFICATION.encode(
+        CLASSIFICATION.Settings, parts, [Labelled("it rained", "yes", "it was\nwet")]
+    )
+    tokens, second = (tokenizer.encode(text) for text in ("it rained", "it was wet"))
+    assert row == {"tokens": tokens, "label": 1, "second": second}
     classes.save(tmp_path / "classes.json")
     again = Classes.load(tmp_path / "classes.json")
     assert (again.names, again.pairs) == (classes.names, classes.pairs)

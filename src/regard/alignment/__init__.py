@@ -1,4 +1,4 @@
-"""Word alignment: links between the words of a sentence and of its translation. Algorithms on pairs of text."""
+"""Word alignment: algorithms that link the words of a sentence and of its translation."""
 
 from regard.alignment.aligner import Aligner as Aligner
 from regard.alignment.aligner import AlignerSettings as AlignerSettings

@@ -17,10 +17,10 @@ from itertools import product
 from typing import Any
 
 from regard.alignment.bitext import Floats
+from regard.alignment.error_rate import score
 from regard.alignment.extraction import METHODS, argmax
 from regard.alignment.links import Link, Links
 from regard.alignment.pair_weights import PairWeights
-from regard.alignment.error_rate import score
 from regard.alignment.shift import NO_SHIFT, SHIFTS, Shift
 from regard.alignment.symmetrise import SYMMETRISATIONS
 from regard.core.errors import SettingsError

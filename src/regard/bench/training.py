@@ -72,7 +72,10 @@ def _corpus() -> Batches:
     source = np.exp(chance.normal(np.log(20), 0.5, PAIRS)).clip(2, 100)
     target = (source * np.exp(chance.normal(0, 0.15, PAIRS))).clip(2, 100)
     sizes = zip(source.astype(int), target.astype(int), strict=True)
-    rows = ({"source": chance.integers(4, WORDS, n), "target": [*chance.integers(4, WORDS, m), EOS]} for n, m in sizes)
+    rows = (
+        {"source": chance.integers(4, WORDS, n), "target": [*chance.integers(4, WORDS, m), EOS]}
+        for n, m in sizes
+    )
     folder = TemporaryDirectory(prefix="regard-bench-")
     weakref.finalize(_corpus, folder.cleanup)
     fields = {"source": token_field(WORDS), "target": token_field(WORDS)}

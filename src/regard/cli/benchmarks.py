@@ -13,7 +13,7 @@ from regard.bench import Case
 from regard.bench.machine import machine
 from regard.bench.report import HEADINGS, cells, curves
 from regard.bench.timing import QUICK, Effort
-from regard.cli.app import OneLine, app, stderr, fail, console
+from regard.cli.app import OneLine, app, console, fail, stderr
 
 bench = typer.Typer(cls=OneLine, rich_markup_mode="markdown")
 app.add_typer(bench, name="bench", help="Measure regard against torch and other packages.")

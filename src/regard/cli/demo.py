@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from torch import Tensor
 from typer import Option
 
-from regard.cli.app import app, fail, console
+from regard.cli.app import app, console, fail
 from regard.cli.draw import column
 from regard.cli.train import Watching, exit_on_training_error
 from regard.core.attention_paths import attention_paths
@@ -135,7 +135,9 @@ def align_words(screen: Any, system: "Translator", pairs: "list[Pair]") -> None:
     aligner = train((pair.source, pair.target) for pair in french)
     seconds = monotonic() - started
     tested = french[:ALIGNED]
-    error = error_rate(align_by_aligner(aligner, [(pair.source, pair.target) for pair in tested]).links, tested)
+    error = error_rate(
+        align_by_aligner(aligner, [(pair.source, pair.target) for pair in tested]).links, tested
+    )
     screen.print(
         f"  {error:.3f}  English–French, {len(tested)} pairs: an aligner trained on {len(french):,} in "
         f"{seconds:.0f} s (regard train aligner)",

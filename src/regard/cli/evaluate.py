@@ -17,9 +17,7 @@ Arguments = Annotated[
 AsJson = Annotated[bool, Option("--json", help="One object with all figures: bleu, accuracy, aer …")]
 
 
-@app.command(
-    cls=Evaluating, context_settings={"ignore_unknown_options": True}, options_metavar="[OPTIONS]"
-)
+@app.command(cls=Evaluating, context_settings={"ignore_unknown_options": True}, options_metavar="[OPTIONS]")
 def evaluate(arguments: Arguments, as_json: AsJson = False, device: Device = "auto") -> None:
     """Say how good a run is, on examples that files have; which files depends on its task, see below.
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from typer import Argument, Option
 
-from regard.cli.app import app, fail, console
+from regard.cli.app import app, console, fail
 from regard.cli.draw import table
 from regard.core.errors import UnknownNameError
 from regard.maps import MAPS

@@ -28,7 +28,9 @@ def option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def parameter(name: str, kind: Any, says: str, flag: str, metavar: str | None = None) -> Parameter:
+def parameter(
+    name: str, kind: Any, says: str, flag: str | None = None, metavar: str | None = None
+) -> Parameter:
     """A parameter that typer understands, of a setting of this type; None unless it is given."""
     kinds = [one for one in typing.get_args(kind) if one is not type(None)]
     plain = kinds[0] if isinstance(kind, types.UnionType) and kinds else kind
@@ -41,7 +43,7 @@ def parameter(name: str, kind: Any, says: str, flag: str, metavar: str | None = 
         annotation = list[str] | None
     else:
         annotation = (plain if plain in (int, float) else str) | None
-    shown = Option(flag, help=says, metavar=metavar)
+    shown = Option(flag or option(name), help=says, metavar=metavar)
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, shown])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -15,7 +15,7 @@ from typer import Option
 
 from regard.cli.app import OneLine, app, console, fail, stderr
 from regard.cli.common import Device, resolve_device
-from regard.cli.task_options import option, parameter
+from regard.cli.task_options import parameter
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
 from regard.core.settings import assigned, fields_of, read_toml
 from regard.tasks import OLD_NAMES, TASKS
@@ -57,14 +57,14 @@ app.add_typer(train, name="train")
 
 def command(task: Task) -> Any:
     """`regard train NAME` of a task, with the options of its settings and its models."""
-    places = option_places(task)
+    places = placed_options(task)
 
     def run(**typed: Any) -> None:
         shared = {name: typed.pop(name) for name in SHARED}
         groups: dict[str, dict[str, Any]] = {}
         with exit_on_training_error(f"regard train {task.name}", shared["out"]):
             for name, value in typed.items():
-                group, key, read = places[name]
+                group, key, read, _ = places[name]
                 if value not in (None, False, []):
                     groups.setdefault(group, {})[key] = read(value) if read is not None else value
             values = merged(shared["config"], groups, shared["set"])
@@ -72,7 +72,7 @@ def command(task: Task) -> Any:
             train_run(task, values, shared)
 
     out, *shared_ones = SHARED.values()
-    parameters = [out, *(place_parameter(task, name) for name in places), *shared_ones]
+    parameters = [out, *(place.parameter for place in places.values()), *shared_ones]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     examples = "\n\n".join(f"- `{line}`" for line in task.command_examples)
     run.__doc__ = f"{task.says}\n\nExamples:\n\n{examples}\n"
@@ -95,41 +95,39 @@ SHARED = {
 }
 
 
-def option_places(task: Task) -> dict[str, tuple[str, str, Any]]:
-    """The options of a task by name: the group of settings each belongs to, its key, and how it is read."""
-    found: dict[str, tuple[str, str, Any]] = {}
+class Placed(NamedTuple):
+    """An option of a task: the setting it belongs to, how its value is read, and how typer takes it."""
+
+    group: str
+    key: str
+    read: Any
+    parameter: Parameter
+
+
+def placed_options(task: Task) -> dict[str, Placed]:
+    """The options of a task's settings and models, by name."""
+    groups = {"": task.Settings}
     for group, kind in fields_of(task.Settings).items():
-        kind = next((one for one in (kind, *typing.get_args(kind)) if dataclasses.is_dataclass(one)), None)
-        for field in dataclasses.fields(kind) if kind is not None else ():
+        for one in (kind, *typing.get_args(kind)):
+            if dataclasses.is_dataclass(one) and isinstance(one, type):
+                groups[group] = one
+    found: dict[str, Placed] = {}
+    for group, holder in groups.items():
+        for field in dataclasses.fields(holder):
             if flag := field.metadata.get("option"):
-                found[flag[2:].replace("-", "_")] = (group, field.name, field.metadata["read"])
-    for field in dataclasses.fields(task.Settings):
-        if flag := field.metadata.get("option"):
-            found[flag[2:].replace("-", "_")] = ("", field.name, None)
+                facts, name = field.metadata, flag[2:].replace("-", "_")
+                known = f" Known: {', '.join(task.corpora)}." if field.name == "corpus" else ""
+                kind = fields_of(holder)[field.name]
+                shown = parameter(name, kind, facts["says"] + known, flag, facts["metavar"])
+                found[name] = Placed(group, field.name, facts["read"], shown)
     if task.models:
-        found["model"] = ("model", "name", None)
-        found.update({name: ("model", name, None) for name in task.model_options})
+        found["model"] = Placed("model", "name", None, parameter("model", str, f"{', '.join(task.models)}."))
+        kinds: dict[str, Any] = {}
+        for entry in task.models.values():
+            kinds |= fields_of(entry.config)
+        for name, says in task.model_options.items():
+            found[name] = Placed("model", name, None, parameter(name, kinds[name], says))
     return found
-
-
-def place_parameter(task: Task, name: str) -> Parameter:
-    """The option of that name, as typer takes it."""
-    group, key, _ = option_places(task)[name]
-    flag = option(name)
-    if group == "model":
-        if key == "name":
-            return parameter(name, str, f"{', '.join(task.models)}.", flag)
-        kinds = (fields_of(entry.config).get(key) for entry in task.models.values())
-        return parameter(name, next(kind for kind in kinds if kind is not None), task.model_options[key], flag)
-    holder = task.Settings
-    if group:
-        kind = fields_of(task.Settings)[group]
-        holder = next(one for one in (kind, *typing.get_args(kind)) if dataclasses.is_dataclass(one))
-    field = next(one for one in dataclasses.fields(holder) if one.name == key)
-    says = field.metadata["says"]
-    if key == "corpus":
-        says += f" Known: {', '.join(task.corpora)}."
-    return parameter(name, fields_of(holder)[key], says, flag, field.metadata["metavar"])
 
 
 def merged(
@@ -180,7 +178,9 @@ def train_run(task: Task, values: dict[str, Any], shared: Mapping[str, Any]) -> 
     out, resume = shared["out"], shared["resume"]
     with joined(resolve_device(shared["device"])) as team:
         if shared["shard"] and team.size == 1:
-            fail(f"--shard is for several processes: torchrun --nproc-per-node 2 -m regard train {task.name} …")
+            fail(
+                f"--shard is for several processes: torchrun --nproc-per-node 2 -m regard train {task.name} …"
+            )
 
         def done_before() -> bool:
             if (resume or team.restarted) and (out / README).exists() and finished(out):

@@ -55,4 +55,3 @@ class Classes:
         if not self.pairs and text.second is not None:
             raise DataError(f"{where}: a second text came, and there was none in training.")
         return text
-

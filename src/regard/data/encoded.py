@@ -35,7 +35,9 @@ class Encoded:
         self.folder = folder
         self.fingerprint = str(about["fingerprint"])  # sha256 of the content
         self.empty, self.too_long = int(about["empty"]), int(about["too_long"])  # examples left out, and why
-        self.fields = {name: Field(one["dtype"], tuple(one["shape"])) for name, one in about["fields"].items()}
+        self.fields = {
+            name: Field(one["dtype"], tuple(one["shape"])) for name, one in about["fields"].items()
+        }
         self.ragged = tuple(name for name, field in self.fields.items() if field.ragged)
         self.count = int(about["count"])
         self.values: dict[str, NDArray[Any]] = {
@@ -180,7 +182,9 @@ class _Writer:
             sizes = None if row is None else [len(row[name]) for name in self.ragged]
             if row is None or sizes is None or 0 in sizes:
                 self.empty += 1
-            elif any(size > self.longest.get(name, size) for name, size in zip(self.ragged, sizes, strict=True)):
+            elif any(
+                size > self.longest.get(name, size) for name, size in zip(self.ragged, sizes, strict=True)
+            ):
                 self.too_long += 1
             else:
                 kept.append(row)

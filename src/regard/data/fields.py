@@ -1,9 +1,9 @@
 """Fields: what one example of a task is made of, by name, each with its type and shape.
 
-    tokens of a sentence    Field("<u2", (None,))        as long as the sentence is
-    a class                 Field("<i8", ())             one number
-    a picture               Field("|u1", (1, 28, 28))    always of this size
-    boxes in a picture      Field("<f4", (None, 4))      as many as there are
+tokens of a sentence    Field("<u2", (None,))        as long as the sentence is
+a class                 Field("<i8", ())             one number
+a picture               Field("|u1", (1, 28, 28))    always of this size
+boxes in a picture      Field("<f4", (None, 4))      as many as there are
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Which examples of a file are held out to validate on, where no file for that was given.
 
-    every k-th example, k = N / held_out, and never more than one in ten (of fewer than ten examples, every second)
+every k-th example, k = N / held_out and at least 10 (of fewer than ten examples, every second)
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,9 @@ from regard.data.text import DataError
 
 T = TypeVar("T")
 Part = Literal["train", "valid"]
-_counts: dict[tuple[tuple[str, int, int], ...], int] = {}  # of files as they are now: reading large ones takes long
+_counts: dict[
+    tuple[tuple[str, int, int], ...], int
+] = {}  # of files as they are now: reading large ones takes long
 
 
 def held_out(

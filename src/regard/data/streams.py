@@ -1,6 +1,6 @@
 """Contiguous streams: one long sequence cut into rows that go on from batch to batch, for language models.
 
-    rows      the sequence of N tokens in `rows` equal parts, side by side; what is left over at the end is dropped
+    rows      the sequence in `rows` equal parts, side by side; what is left over at its end is dropped
     segment   batch t holds tokens t·segment … (t + 1)·segment of every row
 
 so that the state or the memory that a model has after batch t belongs to the tokens of batch t + 1. Each
@@ -41,7 +41,11 @@ class Streams:
                 size = min(self.segment, each - at) + 1
                 tokens = self.values[(starts + at)[:, None] + np.arange(size)].astype(np.int64)
                 lengths = torch.full((self.rows,), size)
-                yield Batch({self.field: torch.from_numpy(tokens)}, {self.field: lengths}, torch.from_numpy(starts + at))
+                yield Batch(
+                    {self.field: torch.from_numpy(tokens)},
+                    {self.field: lengths},
+                    torch.from_numpy(starts + at),
+                )
 
     def count(self, k: int) -> int:
         """How many batches epoch k has."""

@@ -102,7 +102,9 @@ def learn_gates(
             some = torch.randperm(len(x), generator=chance)[:TEXTS].to(x.device)
             theta = gates.theta(h[some])
             noise = torch.rand(theta.shape, generator=chance, dtype=theta.dtype).to(x.device)
-            heard = asked.outputs(gates.masked(x[some], sample_gates(theta, noise)), asked.lengths[some], some)
+            heard = asked.outputs(
+                gates.masked(x[some], sample_gates(theta, noise)), asked.lengths[some], some
+            )
             lost = divergence(said[some], heard.log_softmax(-1))
             kept = open_probability(theta)[there[some]].mean()
             own = list(gates.parameters())

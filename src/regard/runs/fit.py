@@ -89,25 +89,27 @@ def begin(task: Task, settings: Any, folder: Path, resume: bool, say: Say, proce
         count = encode(task, settings, folder, say)
         if count < processes:
             raise RunError(
-                f"there are more processes ({processes}) than training {task.examples} ({count}). Start fewer."
+                f"there are more processes ({processes}) than training {task.examples} ({count}). "
+                "Start fewer."
             )
 
 
 def encode(task: Task, settings: Any, folder: Path, say: Say) -> int:
-    """Training and validation examples as fields on disk, made where they are missing; how many to train on."""
+    """Examples as fields on disk, made where they are missing; how many there are to train on."""
     parts = task.load_parts(folder)
     fields, longest = task.fields(settings, parts), task.longest(settings)
-    found = {}
+    found: dict[str, Encoded] = {}
     for part in PARTS:
         cache, name = folder / CACHE / part, "training" if part == "train" else "validation"
         try:
-            found[part] = Encoded.open(cache) if cache.exists() else None
+            if cache.exists():
+                found[part] = Encoded.open(cache)
         except OldFormatError:
             raise RunError(
                 f"{folder} was begun by an earlier version of regard and cannot be continued by this one. "
                 "Begin it anew in another --out (its config.toml can be given as --config)."
             ) from None
-        if found[part] is None:
+        if part not in found:
             say(f"encoding the {name} {task.examples}")
             rows = _rows(task, settings, parts, part)
             found[part] = Encoded.make(rows, fields, cache, {k: v for k, v in longest.items() if k in fields})

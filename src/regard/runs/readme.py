@@ -8,8 +8,8 @@ from regard.runs.folder import CONFIG, LOG
 from regard.tasks.system import Scores, System
 
 CARE = (
-    "It has seen only what it was trained on: before anyone relies on it, measure it on examples like theirs.\n"
-    "Attention weights shown with it say where the model looked, not why it answered as it did."
+    "It has seen only what it was trained on: before anyone relies on it, measure it on examples like"
+    " theirs. Attention weights shown with it say where the model looked, not why it answered as it did."
 )
 
 

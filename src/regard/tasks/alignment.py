@@ -68,7 +68,9 @@ class AlignmentEvaluation:
 
     source: str | None = setting(None, "Sentences (.gz too), or pairs in one .tsv or .jsonl.", metavar="FILE")
     target: str | None = setting(None, "Their translations.", metavar="FILE")
-    gold_alignments: str | None = setting(None, "Gold links between the words of source and target.", metavar="FILE")
+    gold_alignments: str | None = setting(
+        None, "Gold links between the words of source and target.", metavar="FILE"
+    )
     base: int | None = setting(None, "What gold links count from, 0 or 1, if they do not tell.")
 
 
@@ -109,13 +111,14 @@ class AlignmentTask(Task):
         "regard align DIR --source test.src --target test.trg > out.pharaoh",
         "regard align DIR --source test.src --target test.trg --gold-alignments first.links > out.pharaoh",
     )
-    aliases = {"aligner": "alignment"}
+    aliases: Mapping[str, str] = {"aligner": "alignment"}
 
     def resolve(self, values: Mapping[str, Any]) -> AlignmentSettings:
         own = {one.name for one in fields(AlignerSettings)}
         named = {self.aliases.get(key, key): value for key, value in values.items() if key not in own}
         named["alignment"] = {
-            **named.get("alignment", {}), **{key: value for key, value in values.items() if key in own}
+            **named.get("alignment", {}),
+            **{key: value for key, value in values.items() if key in own},
         }
         settings = from_dict(AlignmentSettings, {**named, "task": self.name})
         data = settings.data
@@ -224,7 +227,9 @@ class WordAligner(System):
     def align(self, pairs: Sequence[tuple[str, str]], **options: Any) -> Aligned:
         """Word links of sentence pairs; options as those of `tasks.forced_alignment.align`."""
         if options.pop("reverse", None) is not None or options.pop("head", None) is not None:
-            raise ValueError("an aligner has no heads and aligns both ways: reverse and head are for translators.")
+            raise ValueError(
+                "an aligner has no heads and aligns both ways: reverse and head are for translators."
+            )
         return align_by_aligner(self.model, pairs, **options)
 
     def answer(self, inputs: Sequence[tuple[str, str]], **options: Any) -> list[Alignment]:
@@ -271,7 +276,7 @@ def alignment_scores(
         "alignment": found.remarks,
     }
     line = (
-        f"alignment error rate {scores.aer:.3f}, precision {scores.precision:.3f}, recall {scores.recall:.3f}; "
-        f"without words that gold leaves unaligned {known.aer:.3f}"
+        f"alignment error rate {scores.aer:.3f}, precision {scores.precision:.3f}, recall "
+        f"{scores.recall:.3f}; without words that gold leaves unaligned {known.aer:.3f}"
     )
     return Scores(figures, line, notes=tuple(found.remarks))

@@ -118,7 +118,7 @@ class Classifier(System):
         return [f"{len(self.labels)} classes"]
 
     @cached_property
-    def example(self) -> str:  # type: ignore[override]
+    def example(self) -> str:
         if self.settings.data.corpus is None:
             return ""
         text: str = next(self.task.read(self.settings, "valid"))[1].text
@@ -207,7 +207,9 @@ class Classifier(System):
 
     def score(self, examples: Sequence[Labelled], **options: Any) -> Scores:
         """Accuracy, macro F1, log loss, and precision, recall and F1 of each class."""
-        asked: list[Any] = [text.text if text.second is None else (text.text, text.second) for text in examples]
+        asked: list[Any] = [
+            text.text if text.second is None else (text.text, text.second) for text in examples
+        ]
         answers = self.classify(asked)
         found = class_quality([one.probabilities for one in answers], [text.label for text in examples])
         rows = (

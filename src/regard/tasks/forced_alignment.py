@@ -1,9 +1,10 @@
 """Word alignment from the attention of a translator: forced decoding of given translations.
 
-Weights between tokens become weights between words: those on a source word are summed, those of a target word
-averaged. The end of the target is a row of its own, after the last word (a shift needs it); what is given to an
-end of the source, in models that have one, is dropped. Which head, which shift and which threshold are chosen
-by agreement (`regard.alignment.choose`), with the other direction or with an aligner trained on the pairs.
+Weights between tokens become weights between words: those on a source word are summed, those of a target
+word averaged. The end of the target is a row of its own, after the last word (a shift needs it); what is
+given to an end of the source, in models that have one, is dropped. Which head, which shift and which
+threshold are chosen by agreement (`regard.alignment.choose`), with the other direction or with an aligner
+trained on the pairs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -82,7 +83,9 @@ def align(
     else:
         view, turned = choose_views(ours, theirs, known)
     weights = [
-        PairWeights(view.correct(one), None if theirs is None or turned is None else turned.correct(theirs[k]))
+        PairWeights(
+            view.correct(one), None if theirs is None or turned is None else turned.correct(theirs[k])
+        )
         for k, one in enumerate(ours)
     ]
     rule = choose_rule(weights, fixed=fixed, **({"gold": known} if gold else {"third": known}))
@@ -111,7 +114,12 @@ def align(
 
 
 def align_by_aligner(
-    aligner: Aligner, pairs: Pairs, *, gold: Gold | None = None, progress: Callable[[int], None] | None = None, **named: Any
+    aligner: Aligner,
+    pairs: Pairs,
+    *,
+    gold: Gold | None = None,
+    progress: Callable[[int], None] | None = None,
+    **named: Any,
 ) -> Aligned:
     """Align pairs by an aligner; `gold` has links of the first pairs, by which the rule is chosen."""
     fixed = fixed_rule(len(pairs), gold, named.get("method"), named.get("threshold"), named.get("symmetrise"))

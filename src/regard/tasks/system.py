@@ -85,7 +85,7 @@ class System:
     takes_second: bool = False  # whether an input is two texts
 
     def __init__(self, model: Any, parts: Any, settings: Any, folder: Path | None = None):
-        self.model = model.eval() if isinstance(model, nn.Module) else model
+        self.model: Any = model.eval() if isinstance(model, nn.Module) else model
         self.parts, self.settings, self.folder = parts, settings, folder
 
     # What every task says anew
@@ -103,12 +103,14 @@ class System:
         raise NotImplementedError
 
     def evaluate(self, options: Any, progress: Callable[[int, int], None] | None = None) -> Scores:
-        """How good it is on the files that options of `regard evaluate` name; `progress` hears done, total."""
+        """How good it is on the files that `regard evaluate` was given; `progress` hears done and total."""
         raise NotImplementedError
 
     def case(self, items: Sequence[Any], **options: Any) -> "Case":
-        """What explanations and audits ask: texts, what is said of them, weights, and what is said with others."""
-        raise RunError(f"a {self.task.makes} has no decision about a text that could be explained or audited.")
+        """What explanations and audits ask: texts, answers, weights, and answers with other weights."""
+        raise RunError(
+            f"a {self.task.makes} has no decision about a text that could be explained or audited."
+        )
 
     def audited(self, options: Any) -> "tuple[Case, str]":
         """The case of the files that options of `regard audit` name, and their content in one string."""
@@ -124,7 +126,7 @@ class System:
         raise RunError(f"a {self.task.makes} has no tokenizer.")
 
     def segments(self, text: str, spans: Sequence[Span] | None = None) -> Segments:
-        """The tokens and words of a text that it reads; `spans` are its words, if somebody else has split it."""
+        """The tokens and words of a text that it reads; `spans` are its words, if they are known."""
         return segments(self.tokenizer, text, spans)
 
     # What follows from these, unless a task knows better
@@ -132,7 +134,7 @@ class System:
     @property
     def attention_paths(self) -> dict[str, list[str]]:
         """The paths of its attentions in `model`, by role."""
-        paths: dict[str, list[str]] = self.model.attention_paths if isinstance(self.model, nn.Module) else {}
+        paths: dict[str, list[str]] = self.model.attention_paths
         return paths
 
     @property
@@ -185,7 +187,7 @@ class System:
         return answer.tokens, []
 
     def weights(self, answer: Any) -> list[Tensor]:
-        """The weights between an answer and its input, (heads, m, n) between tokens, of each of `layer_names`."""
+        """The weights between the tokens of an answer and its input, (heads, m, n), for each layer name."""
         if not self.layers:
             return []
         given, said = self.tokens(answer)
@@ -195,7 +197,7 @@ class System:
         return [one if one.dim() == 3 else one.unsqueeze(0) for one in found]
 
     def self_weights(self, answer: Any) -> tuple[list[Tensor], int]:
-        """Self-attention over the input, (heads, n, n) of each layer, and how many keys stand before its tokens."""
+        """Self-attention over the input, (heads, n, n) of each layer, and how many keys come before it."""
         paths = self.attention_paths.get("self", [])
         if not paths:
             raise RunError(f"this {self.task.makes} has no self-attention over its input.")
@@ -217,8 +219,8 @@ def erase(weights: Tensor, keys: Sequence[int]) -> Tensor:
 
         p'_j = 0 for j erased,      p'_j = p_j Σp / Σ_{k kept} p_k otherwise
 
-    A row keeps its sum. Where all of it was on erased keys, as a sparse map allows, the row is 0 and so is its
-    context. With softmax this is the same as a mask. Serrano & Smith (2019), arXiv:1906.03731, §3.
+    A row keeps its sum. Where all of it was on erased keys, as a sparse map allows, the row is 0 and so is
+    its context. With softmax this is the same as a mask. Serrano & Smith (2019), arXiv:1906.03731, §3.
     """
     kept = torch.ones(weights.shape[-1], dtype=torch.bool, device=weights.device)
     kept[list(keys)] = False

@@ -6,7 +6,7 @@ with its tokenizers and labels, is a `System` (tasks/system.py). Everything else
 commands, page, explanations, audits) knows tasks and systems by these names alone.
 
     values of config.toml ─ resolve ─▶ settings ─ read ─▶ examples ─ parts, encode ─▶ Encoded on disk
-    Encoded ─ Batches ─▶ named fields ─ build, loss, measure ─▶ weights ─ system ─▶ answer, forward, score, case
+    Encoded ─ Batches ─▶ named fields ─ build, loss, measure ─▶ weights ─ system ─▶ answer, score, case
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -62,7 +62,9 @@ class Task:
     }
     command_examples: Sequence[str] = ()  # of `regard train NAME`, for help
     usage: Sequence[str] = ()  # how a trained run is used, for its README; DIR is its folder
-    aliases: Mapping[str, str] = {}  # names of settings groups in older config.toml files, and their names now
+    aliases: Mapping[
+        str, str
+    ] = {}  # names of settings groups in older config.toml files, and their names now
 
     # From files to encoded examples
 
@@ -87,7 +89,7 @@ class Task:
         raise NotImplementedError
 
     def longest(self, settings: Any) -> dict[str, int]:
-        """The longest sequence of each field; examples with longer ones are left out, counted and reported."""
+        """The longest sequence of each field; examples with longer ones are left out and counted."""
         return {}
 
     def scored(self, settings: Any) -> int | None:
@@ -121,7 +123,9 @@ class Task:
         given = dict(settings.model)
         entry = self.models[given.pop("name")]
         known = fields_of(entry.config)
-        config = from_dict(entry.config, {**{k: v for k, v in sizes.items() if k in known}, **given}, "model.")
+        config = from_dict(
+            entry.config, {**{k: v for k, v in sizes.items() if k in known}, **given}, "model."
+        )
         try:
             model: nn.Module = entry.kind(config)
         except ValueError as error:
@@ -155,9 +159,9 @@ class Task:
         raise NotImplementedError
 
     def resolve(self, values: Mapping[str, Any]) -> Any:
-        """Settings from nested mappings, the model's own ones checked and filled in, before any work is done."""
+        """Settings from nested mappings, checked and filled in before any work is done."""
         named = {self.aliases.get(key, key): value for key, value in values.items()}
-        settings = from_dict(self.Settings, named)
+        settings = from_dict(self.Settings, {"data": {}, **named})
         sizes = self.sizes(settings, None)
         if said := [name for name in sizes if name in settings.model]:
             raise SettingsError(f"model.{said[0]} comes from the data and cannot be set.")
@@ -171,5 +175,5 @@ class Task:
         return replace(settings, model={"name": settings.model["name"], **kept})
 
     def fit(self, settings: Any, say: Say) -> "System | None":
-        """Tasks that are not trained by gradient descent do all of it here; None: `build`, `loss` and the loop."""
+        """A task that is not trained by gradient descent does it here, instead of `build` and `loss`."""
         return None

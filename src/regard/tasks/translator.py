@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention import Attended, concat_steps
@@ -80,7 +79,7 @@ class Translation:
 
     @cached_property
     def copied(self) -> list[float]:
-        """For each target token, the share of its probability that comes from copying; empty without copying."""
+        """For each target token, the share of its probability that comes from copying; or empty."""
         return self.system.copied(self.source_tokens, self.target_tokens)
 
     @property
@@ -145,7 +144,7 @@ class Translator(System):
         return [f"beam {self.decoding.beam}"] if self.decoding.beam > 1 else []
 
     @cached_property
-    def example(self) -> str:  # type: ignore[override]
+    def example(self) -> str:
         if self.settings.data.corpus is None:
             return ""
         source: str = next(self.task.read(self.settings, "valid"))[1][0]
@@ -196,8 +195,16 @@ class Translator(System):
         source, lengths = padded(sources, self.device)
         if decoding.beam == 1:
             return greedy(self.model, source, lengths, decoding.limits)
-        settings = {"width": decoding.beam, "alpha": decoding.alpha, "coverage": decoding.coverage}
-        return beam(self.model, source, lengths, decoding.limits, best=best, **settings)
+        return beam(
+            self.model,
+            source,
+            lengths,
+            decoding.limits,
+            best=best,
+            width=decoding.beam,
+            alpha=decoding.alpha,
+            coverage=decoding.coverage,
+        )
 
     # Attention
 
@@ -217,7 +224,7 @@ class Translator(System):
         return {path: concat_steps(seen[path]) for path in paths}
 
     def copied(self, source: list[int], target: list[int]) -> list[float]:
-        """For each target token, the share of its probability that comes from copying; empty without copying."""
+        """For each target token, the share of its probability that comes from copying; or empty."""
         if not self.copies or not target:
             return []
         with torch.no_grad():
@@ -240,17 +247,17 @@ class Translator(System):
 
     # Scores and audits
 
-    def score(
-        self, examples: Sequence[tuple[str, str]], *, beam: int | None = None, alpha: float | None = None
-    ) -> Scores:
-        """BLEU, chrF, exact match, and BLEU by the length of the source."""
-        return self._scored(examples, beam, alpha, None)
+    def score(self, examples: Sequence[tuple[str, str]], **options: Any) -> Scores:
+        """BLEU, chrF, exact match, and BLEU by the length of the source; options are `beam` and `alpha`."""
+        return self._scored(examples, options.get("beam"), options.get("alpha"), None)
 
     def evaluate(
         self, options: TranslationEvaluation, progress: Callable[[int, int], None] | None = None
     ) -> Scores:
         if options.source is None:
-            raise RunError(f"{self.folder} holds a translator: --source, the sentences to evaluate on, is needed.")
+            raise RunError(
+                f"{self.folder} holds a translator: --source, the sentences to evaluate on, is needed."
+            )
         wanted = list(pairs(options.source, options.target))
         scores = self._scored(wanted, options.beam, options.alpha, progress, greedy=True)
         if options.gold_alignments is None:
@@ -259,7 +266,9 @@ class Translator(System):
 
         links = alignment_scores(self, wanted, options.gold_alignments, options.base)
         return replace(
-            scores, figures={**scores.figures, **links.figures}, notes=(*scores.notes, *links.notes, links.line)
+            scores,
+            figures={**scores.figures, **links.figures},
+            notes=(*scores.notes, *links.notes, links.line),
         )
 
     def _scored(

@@ -8,10 +8,10 @@ from regard.training.processes import Ended as Ended
 from regard.training.processes import Lost as Lost
 from regard.training.processes import Team as Team
 from regard.training.processes import joined as joined
-from regard.training.schedules import rate_at as rate_at
-from regard.training.settings import Training as Training
 from regard.training.progress import Diverged as Diverged
 from regard.training.progress import Interrupted as Interrupted
+from regard.training.progress import Problem as Problem
 from regard.training.progress import Progress as Progress
 from regard.training.progress import StepReport as StepReport
-from regard.training.progress import Problem as Problem
+from regard.training.schedules import rate_at as rate_at
+from regard.training.settings import Training as Training

@@ -25,11 +25,11 @@ from regard.training.log import Log
 from regard.training.objective import Objective
 from regard.training.optimiser import memory_of, optimiser, put_memory
 from regard.training.processes import ALONE, Team
+from regard.training.progress import Diverged, Interrupted, Listener, Problem, Progress, StepReport
 from regard.training.schedules import rate_at
 from regard.training.settings import Training
 from regard.training.sharding import put_weights, shard, weights_of, whole
 from regard.training.stopping import stoppable
-from regard.training.progress import Diverged, Interrupted, Listener, Progress, StepReport, Problem
 
 
 def train(
@@ -46,8 +46,8 @@ def train(
 ) -> Progress:
     """Train a model into a folder, from its last checkpoint if there is one; leaves model.safetensors.
 
-    Every rank of a team calls it, with a problem that yields its part of each batch; `sharded` shards the model
-    out among them, in place.
+    Every rank of a team calls it, with a problem that yields its part of each batch; `sharded` shards the
+    model over them, in place.
     """
     return _Loop(model, problem, settings, folder, seed, listen, board, team, sharded).run()
 
@@ -65,7 +65,13 @@ class _Loop:
         team: Team,
         sharded: bool,
     ):
-        self.model, self.problem, self.settings, self.folder, self.seed = model, problem, settings, folder, seed
+        self.model, self.problem, self.settings, self.folder, self.seed = (
+            model,
+            problem,
+            settings,
+            folder,
+            seed,
+        )
         self.listen, self.team, self.sharded = listen, team, sharded
         self.checkpoints = Checkpoints(folder / "checkpoints")
         self.progress = Progress()

@@ -20,8 +20,8 @@ import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
 from regard.core.errors import SettingsError
-from regard.training.rendezvous import fresh_store
 from regard.training.progress import Diverged, Interrupted
+from regard.training.rendezvous import fresh_store
 
 TIMEOUT = timedelta(minutes=10)  # of every collective operation
 
@@ -89,7 +89,9 @@ class Team:
             with self._heartbeat():
                 value = work()
         except BaseException:
-            with suppress(RuntimeError):  # the first error is the one to report, not that another process is lost too
+            with suppress(
+                RuntimeError
+            ):  # the first error is the one to report, not that another process is lost too
                 self.broadcast(FAILED)
             raise
         self.broadcast({"value": value})
@@ -121,7 +123,7 @@ ALONE = Team()  # one process
 def joined(device: str = "cpu") -> Iterator[Team]:
     """Join the process group that torchrun started, until the block ends; without torchrun, one process.
 
-    With several processes on one machine, "cuda" is a GPU for each. A lost process raises `Lost` in the others.
+    With several processes on one machine, "cuda" is a GPU for each. A lost process is a `Lost` in others.
     """
     restarted = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"  # on this machine
     rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))

@@ -1,6 +1,6 @@
 """A toy model, one file: how many vowels a text has, from one attention over its characters.
 
-    ŷ = n · (w · Attention(q, E x))        n characters, one learned query q
+ŷ = n · (w · Attention(q, E x))        n characters, one learned query q
 """
 
 from dataclasses import dataclass

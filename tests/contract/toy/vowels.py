@@ -1,5 +1,6 @@
 """A toy task, one file: count the vowels of a text, a regression on tokens."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from random import Random
@@ -44,7 +45,9 @@ class VowelSettings:
     task: Literal["vowels"] = "vowels"
     seed: int = setting(1, "The same seed repeats the run.", option="--seed")
     model: dict[str, Any] = setting(factory=dict)
-    training: Training = setting(factory=lambda: Training(steps=200, schedule="constant", warmup=10, rate=0.02))
+    training: Training = setting(
+        factory=lambda: Training(steps=200, schedule="constant", warmup=10, rate=0.02)
+    )
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class VowelTask(Task):
     makes, examples, unit = "vowel counter", "texts", "texts"
     Settings, Evaluation = VowelSettings, VowelEvaluation
     models, default_model = VOWEL_COUNTERS, "vowel_counter"
-    corpora = {"letters": texts}
+    corpora: Mapping[str, Any] = {"letters": texts}
     usage = ("regard evaluate DIR --data texts.txt",)
 
     def read(self, settings, part):
