@@ -34,7 +34,7 @@ from regard.attention import concat_steps
 from regard.losses import trace
 from regard.models import TRANSLATORS
 from regard.models.two_way import TwoWay
-from regard.tasks.structure import between_words
+from regard.tasks.structural_losses import between_words
 from regard.tasks.translation import Translation, read_real
 
 WORDS, PAIRS, HELD_OUT, SIZE = 20, 500, 300, 50
