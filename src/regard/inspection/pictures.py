@@ -19,9 +19,9 @@ from regard.inspection.captions import (
     self_attention_caption,
     weights_caption,
 )
-from regard.inspection.controls import Value
+from regard.inspection.control import Value
 from regard.inspection.inspected import Inspected, InvalidRequest, OutOfRange, self_attention
-from regard.inspection.word_scores import ATTENTION, word_scores
+from regard.inspection.method_scores import ATTENTION, word_scores
 from regard.views.base_view import MatrixView, View
 from regard.views.shown_text import shown as clean
 

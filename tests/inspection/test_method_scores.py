@@ -12,7 +12,7 @@ from regard.data.segments import by_word
 from regard.explanations import METHODS, explain
 from regard.inspection import InvalidRequest, inspect, word_scores
 from regard.inspection.deadline import DeadlineExceeded, deadline
-from regard.inspection.word_scores import methods
+from regard.inspection.method_scores import methods
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
@@ -62,7 +62,7 @@ def test_what_checks_no_clock_begins_only_if_it_can_end(monkeypatch):
     found = classified("first")
     with deadline(monotonic() + 100):
         assert word_scores(found, "flow").isfinite().all()
-    monkeypatch.setattr("regard.inspection.word_scores.FLOW", 1.0)
+    monkeypatch.setattr("regard.inspection.method_scores.FLOW", 1.0)
     with deadline(monotonic() + 100), pytest.raises(DeadlineExceeded):
         word_scores(found, "flow")
     with deadline(monotonic() + 100):
