@@ -27,7 +27,9 @@ def test_words_are_scored_by_every_explanation(name, method):
 
 
 def test_which_methods_a_system_has_follows_from_its_case():
-    assert set(methods(system_of("bilstm"))) == set(METHODS) and methods(system_of("bilstm"))[0] == "attention"
+    assert (
+        set(methods(system_of("bilstm"))) == set(METHODS) and methods(system_of("bilstm"))[0] == "attention"
+    )
     assert set(methods(system_of("pairs"))) == set(METHODS)
     assert methods(system_of("heads")) == methods(system_of("rnn")) == []
 

@@ -144,7 +144,12 @@ def test_openapi_describes_all_that_the_page_uses(client):
 
 
 def test_every_answer_carries_the_policy(client):
-    for reply in (client.get("/"), client.get("/nothing"), client.inspect(TEXT), client.post("/api/inspect", b"{")):
+    for reply in (
+        client.get("/"),
+        client.get("/nothing"),
+        client.inspect(TEXT),
+        client.post("/api/inspect", b"{"),
+    ):
         for name, value in HEADERS.items():
             assert reply.headers[name.lower()] == value
         assert "server" not in reply.headers
