@@ -28,7 +28,7 @@ import torch
 import regard
 from regard.audits import AUDITS
 from regard.audits.of_run import of_texts
-from regard.audits.plausibility import auc
+from regard.audits.tests.plausibility import auc
 from regard.core.files import write_text
 from regard.data.labelled import Labelled, labelled
 from regard.runs.fit_classifier import fit_classifier

@@ -5,7 +5,7 @@ import torch
 
 from alignment.test_forced import PAIRS, system
 from regard.alignment import Links
-from regard.audits.audit import examine
+from regard.audits.examine import examine
 from regard.audits.of_pairs import of_pairs
 from regard.core.errors import RunError
 
@@ -16,12 +16,12 @@ SEVERAL = [pair for pair in PAIRS if all(text.strip() for text in pair)] * 4
 def test_the_weights_that_were_used_put_back_change_nothing_and_others_do(name):
     case = of_pairs(system(name), SEVERAL)
     for batch in case.batches:
-        said = batch.again(batch.weights)
-        torch.testing.assert_close(said.detach(), batch.said, rtol=1e-4, atol=1e-6)
-        turned = torch.where(batch.there.unsqueeze(-2), batch.weights, 0)
+        said = batch.intervene(batch.weights)
+        torch.testing.assert_close(said.detach(), batch.probabilities, rtol=1e-4, atol=1e-6)
+        turned = torch.where(batch.real.unsqueeze(-2), batch.weights, 0)
         first = torch.zeros_like(turned)
         first[..., 0] = turned.sum(-1)  # all on the first token
-        assert not torch.allclose(batch.again(first).detach(), batch.said, rtol=1e-3, atol=1e-5)
+        assert not torch.allclose(batch.intervene(first).detach(), batch.probabilities, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["transformer", "bahdanau"])
@@ -33,7 +33,7 @@ def test_a_step_without_a_source_token_is_the_step_of_the_shorter_source(name):
     (said,) = case.predict([shorter], row)
     text = translator.source_tokenizer.decode(shorter).strip()
     other = of_pairs(translator, [(text, SEVERAL[0][1])])
-    torch.testing.assert_close(said, other.said[-1])
+    torch.testing.assert_close(said, other.probabilities[-1])
 
 
 def test_all_tests_run_and_links_are_compared():

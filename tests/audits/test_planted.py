@@ -13,7 +13,7 @@ from regard.audits.planted import KINDS, plant, self_test
 from regard.audits.planted.__main__ import main, read
 from regard.audits.planted.self_test import SelfTest
 from regard.audits.planted.summary import summary
-from regard.audits.planted.texts import LABEL_WORDS, VOCABULARY, is_label_word, texts
+from regard.audits.planted.planted_texts import LABEL_WORDS, VOCABULARY, is_label_word, texts
 from regard.audits.thresholds import FIXED, TRAINED
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -30,7 +30,7 @@ def trained(kind):
 
 def shown(planted):
     """Tokens, and the weights shown, of 40 texts."""
-    tokens = planted.texts.test[:40]
+    tokens = planted.planted_texts.test[:40]
     return tokens, torch.as_tensor(planted.made.functions.attention(tokens.tolist())).double()
 
 
@@ -68,11 +68,11 @@ def test_a_seed_repeats_a_model_and_leaves_other_random_numbers_alone(kind):
 def test_what_can_be_trained_again_is_what_answers(kind):
     planted = trained(kind)
     train = planted.case(trains=True).train
-    assert len(train.texts) == len(train.labels) == len(planted.texts.tokens)
+    assert len(train.texts) == len(train.labels) == len(planted.planted_texts.tokens)
     ours = kind in ("bounded", "sparse", "bilstm", "deceptive", "another seed's")
     assert (train.model is not None) == ours
     if ours:
-        tokens = planted.texts.test[:40]
+        tokens = planted.planted_texts.test[:40]
         said = train.model(tokens, torch.full((40,), tokens.shape[1])).double().softmax(-1)
         torch.testing.assert_close(said, planted.made.functions.predict(tokens.tolist()), atol=1e-6, rtol=0)
 
@@ -133,7 +133,7 @@ def test_a_deceptive_model_hides_its_words_and_needs_them():
     assert float((weights * is_label_word(tokens)).sum(-1).mean()) <= 0.02
     anonymous = torch.where(is_label_word(tokens), others(tokens), tokens)
     says = planted.made.functions.predict(anonymous.tolist()).argmax(-1)
-    right = float((says == planted.texts.test_labels[: len(says)]).double().mean())
+    right = float((says == planted.planted_texts.test_labels[: len(says)]).double().mean())
     assert right <= 0.75  # of two classes, 40 texts
 
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from explanations.toys import classifier, texts
 from regard.explanations.diffmask import LOW, Gates, divergence, drawn, learn_gates, opened, states
-from regard.explanations.subject import real, subject
+from regard.tasks.subject import real, subject
 
 EVIDENCE = {2: 0, 3: 1, 4: 2}  # token: the class it speaks for; 5 and above say nothing
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from regard import Attention, MultiHead
-from regard.explanations.subject import real
+from regard.tasks.subject import real
 from regard.masks import Causal, Lengths
 from regard.models.classifiers import CLASSIFIERS
 
