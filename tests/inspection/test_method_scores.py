@@ -12,7 +12,7 @@ from regard.data.segments import by_word
 from regard.explanations import METHODS, explain
 from regard.inspection import InvalidRequest, inspect, word_scores
 from regard.inspection.deadline import DeadlineExceeded, deadline
-from regard.inspection.word_scores import methods
+from regard.inspection.method_scores import methods
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
@@ -27,7 +27,9 @@ def test_words_are_scored_by_every_explanation(name, method):
 
 
 def test_which_methods_a_system_has_follows_from_its_case():
-    assert set(methods(system_of("bilstm"))) == set(METHODS) and methods(system_of("bilstm"))[0] == "attention"
+    assert (
+        set(methods(system_of("bilstm"))) == set(METHODS) and methods(system_of("bilstm"))[0] == "attention"
+    )
     assert set(methods(system_of("pairs"))) == set(METHODS)
     assert methods(system_of("heads")) == methods(system_of("rnn")) == []
 
@@ -62,7 +64,7 @@ def test_what_checks_no_clock_begins_only_if_it_can_end(monkeypatch):
     found = classified("first")
     with deadline(monotonic() + 100):
         assert word_scores(found, "flow").isfinite().all()
-    monkeypatch.setattr("regard.inspection.word_scores.FLOW", 1.0)
+    monkeypatch.setattr("regard.inspection.method_scores.FLOW", 1.0)
     with deadline(monotonic() + 100), pytest.raises(DeadlineExceeded):
         word_scores(found, "flow")
     with deadline(monotonic() + 100):
