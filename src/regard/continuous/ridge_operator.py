@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.continuous.fit import in_plane, on_line
+from regard.continuous.ridge import in_plane, on_line
 from regard.kernels.common.operator import make_operator
 
 
