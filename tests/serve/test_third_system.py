@@ -1,4 +1,4 @@
-"""A system of no task that is built in, served and viewed: nothing of inspection or serving knows its task."""
+"""A system of no built-in task, served and viewed: nothing of inspection or serving knows its task."""
 
 import json
 

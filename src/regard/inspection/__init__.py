@@ -11,5 +11,5 @@ from regard.inspection.inspected import Inspected as Inspected
 from regard.inspection.inspected import InvalidRequest as InvalidRequest
 from regard.inspection.inspected import inspect as inspect
 from regard.inspection.inspected import self_attention as self_attention
-from regard.inspection.pictures import draw as draw
 from regard.inspection.method_scores import word_scores as word_scores
+from regard.inspection.pictures import draw as draw

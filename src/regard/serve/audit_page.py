@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from regard.audits.audit_folder import FOLDER, KINDS
-from regard.audits.report_page import page, page_policy
 from regard.audits.report import Report
+from regard.audits.report_page import page, page_policy
 from regard.core.errors import RunError
 
 
