@@ -3,10 +3,10 @@
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from serve.tiny_classifiers import TEXT, train_classifiers
 
 from regard.serve import judge, open_runs, scored
 from serve.tiny import serving
-from serve.tiny_classifiers import TEXT, train_classifiers
 
 WAYS = {"As it is": "as_it_is", "Do not look": "do_not_look", "Take away": "take_away"}
 SECOND = ".controls label:nth-child(2)"

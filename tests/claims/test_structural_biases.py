@@ -25,7 +25,6 @@ from random import Random
 import numpy as np
 import pytest
 import torch
-from regard.tasks.structure import between_words
 from scipy.stats import spearmanr
 from torch.nn import functional as F
 
@@ -35,6 +34,7 @@ from regard.attention import concat_steps
 from regard.losses import trace
 from regard.models import TRANSLATORS
 from regard.models.two_way import TwoWay
+from regard.tasks.structural_losses import between_words
 from regard.tasks.translation import Translation, read_real
 
 WORDS, PAIRS, HELD_OUT, SIZE = 20, 500, 300, 50

@@ -1,4 +1,4 @@
-"""Runs small enough for tests, and a server around them."""
+"""A server of small runs, and a client of it."""
 
 import json
 import socket
@@ -8,37 +8,14 @@ from http.client import HTTPConnection
 from threading import Thread
 from time import monotonic, sleep
 
-from regard.runs import fit, resolved
+from inspection.tiny_runs import folder_of
 from regard.serve import Bounds, open_runs
 from regard.serve.server import LOOPBACK, make_server
 
-MODELS = {
-    "heads": {"name": "transformer", "width": 32, "inner": 32, "layers": 2, "heads": 2},
-    "sparse": {"name": "bahdanau", "width": 16, "map": "entmax15"},
-    "rnn": {"name": "rnn", "width": 16},
-}
-STEPS = {"heads": 40, "sparse": 5, "rnn": 2}  # fewer, and all it writes is white space
 
-
-def train(folder, names=("heads", "sparse")):
-    """The folders of runs that have begun to learn to copy; every word has several pieces."""
-    for name in names:
-        settings = {
-            "seed": 4,
-            "data": {"corpus": "copy", "pairs": 300, "held_out": 4, "tokens": "character", "vocabulary": 60},
-            "model": {**MODELS[name], "dropout": 0.0},
-            "training": {
-                "steps": STEPS[name],
-                "tokens": 256,
-                "rate": 0.01,
-                "warmup": 5,
-                "validate": 500,
-                "save": 500,
-            },
-            "decoding": {"beam": 2 if name == "sparse" else 1, "most": 24},
-        }
-        fit(resolved(settings), folder / name)
-    return [folder / name for name in names]
+def opened(*names):
+    """Small runs by name, ready to be served."""
+    return open_runs([folder_of(name) for name in names])
 
 
 @dataclass(frozen=True)
@@ -56,7 +33,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Client:
-    """Asks a server at a port."""
+    """Sends requests to a server at a port."""
 
     port: int
 
@@ -69,9 +46,9 @@ class Client:
         body = value if isinstance(value, bytes) else json.dumps(value).encode()
         return self.send("POST", path, body, {"Content-Type": "application/json", **headers})
 
-    def look(self, text, **more):
-        """Ask the first run."""
-        return self.post("/api/look", {"run": "heads", "text": text, **more})
+    def inspect(self, text, run="heads", **more):
+        """Have a run answer a text."""
+        return self.post("/api/inspect", {"run": run, "text": text, **more})
 
     def send(self, method, path, body, headers):
         """One request on a connection of its own."""
@@ -101,8 +78,3 @@ def serving(runs, bounds=None, names=frozenset(LOOPBACK), token=None):
         thread.join(30)
         there.close()
         assert not thread.is_alive()
-
-
-def opened(folder, names=("heads", "sparse")):
-    """The runs themselves."""
-    return open_runs(train(folder, names))

@@ -84,7 +84,8 @@ def draw(
     above = 1 + (room(source) + 0.02) / (side * len(target))  # matplotlib would look for this place at length
     axes.set_title(cropped(one.name, 60), fontsize=9, parse_math=False, y=above, va="bottom", **font())
     axes.spines[:].set_color("#c3cad1")
-    if max(one.weights.shape) <= NUMBERS and len(axes.get_figure(root=True).axes) <= 4:  # type: ignore[union-attr]
+    whole = axes.get_figure(root=True)
+    if max(one.weights.shape) <= NUMBERS and whole is not None and len(whole.axes) <= 4:
         numbers(axes, one.weights, colours)
     return colours
 

@@ -1,9 +1,10 @@
 """Pictures: matplotlib figures, without its global state, and files that are whole or not there."""
 
+from collections.abc import Callable
 from functools import cache, lru_cache
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from regard.core.files import beside
 from regard.views.ramps import AGAINST, PATHS, even
@@ -30,13 +31,13 @@ FONTS = (  # what is installed of these is asked in turn for letters the first d
 )
 
 
-def figure(width: float, height: float, layout: str | None = "constrained") -> "Figure":
+def figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> "Figure":
     """An empty figure of this size in inches; with layout=None the caller says where axes stand."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise ImportError("pictures need matplotlib: pip install 'regard[plot]'") from None
-    return Figure(figsize=(width, height), layout=layout)  # type: ignore[arg-type]
+    return Figure(figsize=(width, height), layout=layout)
 
 
 def shades(ramp: str = "even", signed: bool = False) -> "Colormap":
@@ -66,12 +67,15 @@ def measured(text: str, size: float = 9) -> float:
 
     picture = figure(1, 1)
     drawn = Text(0, 0, text, fontsize=size, parse_math=False, figure=picture, **font())
-    renderer = RendererAgg(1, 1, picture.dpi)  # type: ignore[no-untyped-call]
+    make: Callable[..., RendererAgg] = RendererAgg
+    renderer = make(1, 1, picture.dpi)
     return float(drawn.get_window_extent(renderer).width / picture.dpi)
 
 
 def captioned(picture: "Figure", title: str, caption: str) -> "Figure":
     """A figure with its title above and its caption below, for which it grows; nothing in it changes size."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
     wide, high = picture.get_size_inches()
     title = fill(shown(title), max(20, int(wide * 10)))
     caption = fill(shown(caption), max(30, int(wide * 16)))
@@ -79,8 +83,9 @@ def captioned(picture: "Figure", title: str, caption: str) -> "Figure":
     below = 0.125 * (caption.count("\n") + 1) + 0.1 if caption else 0.0
     whole = high + above + below
     picture.set_figheight(whole)
-    if engine := picture.get_layout_engine():
-        engine.set(rect=(0, below / whole, 1, high / whole))  # type: ignore[call-arg]
+    engine = picture.get_layout_engine()
+    if isinstance(engine, ConstrainedLayoutEngine):
+        engine.set(rect=(0, below / whole, 1, high / whole))
     for axes in picture.axes if engine is None else ():
         left, bottom, width, height = axes.get_position(original=True).bounds
         axes.set_position((left, (bottom * high + below) / whole, width, height * high / whole))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from regard.core.errors import UnknownNameError
 from regard.core.registry import Table
 from regard.inspection.inspected import InvalidRequest, OutOfRange
-from regard.inspection.word_scores import ATTENTION, methods
+from regard.inspection.method_scores import ATTENTION, methods
 from regard.tasks.system import System
 
 Value = int | str | None
