@@ -17,14 +17,18 @@ from regard.serve.web_app import make_app
 TEXT = "abe ooo dig"
 
 
-@pytest.fixture(scope="module")
-def run():
+def toy():
     """A vowel counter that was never trained."""
     tokenizer = Tokenizer.train(["abcdefgiou "] * 3, "character", 15)
     torch.manual_seed(0)
     model = VowelCounter(Config(len(tokenizer)))
     settings = VowelSettings(model={"name": "vowel_counter", "score": "additive", "map": "softmax"})
     return ServedRun("toy", VowelSystem(model, Letters(tokenizer), settings))
+
+
+@pytest.fixture(scope="module")
+def run():
+    return toy()
 
 
 def test_it_is_inspected_and_drawn(run):
