@@ -18,19 +18,24 @@ from claims.debate import BILSTM, MLP, case, case_of, fitted, looks_elsewhere, n
 from claims.experiment import held, over_seeds, report, train
 from claims.texts import loss
 from regard.audits.measures import jsd, tvd
-from regard.audits.small_mlp import decided_with, even_weights, small_mlp, trained_with
+from regard.audits.small_mlp import decide_with, small_mlp, train_with
 from regard.audits.tests.trained_adversary import STRENGTHS, area
-from regard.tasks.case import padded
+from regard.tasks.case import pad_rows
 
 pytestmark = pytest.mark.slow
 COUNT = 200  # texts that the MLP learns from
 OWN_ARE_BEST = False  # whether the MLP's own weights are worth as much to it as the BiLSTM's
 
 
+def uniform(texts):
+    """1/n for each word of each text."""
+    return [torch.full((len(text),), 1 / len(text), dtype=torch.float64) for text in texts]
+
+
 def compared(one, other):
     """JSD of weights and TVD of answers, means over texts."""
     return (
-        float(jsd(padded(one.shown), padded(other.shown)).mean()),
+        float(jsd(pad_rows(one.shown), pad_rows(other.shown)).mean()),
         float(tvd(one.probabilities, other.probabilities).mean()),
     )
 
@@ -80,10 +85,12 @@ def given_weights(seed):
         "uniform": None,
     }.items():
         shown = [
-            even_weights(some) if model is None else case_of(model, seed, part).shown
+            [torch.full((len(text),), 1 / len(text), dtype=torch.float64) for text in some]
+            if model is None
+            else case_of(model, seed, part).shown
             for some, part in zip(rows, (learned, tried), strict=True)
         ]
-        decision = decided_with(trained_with(mlp, shown[0], seed), rows[1], shown[1])
+        decision = decide_with(train_with(mlp, shown[0], seed), rows[1], shown[1])
         found[name] = float((decision == tried.wanted).double().mean())
     return found
 

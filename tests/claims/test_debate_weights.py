@@ -23,7 +23,7 @@ import pytest
 from claims.debate import BILSTM, MLP, case, finding, fitted, texts
 from claims.experiment import held, over_seeds, report
 from claims.texts import looked
-from regard.audits.retraining import even
+from regard.audits.retraining import uniform_weights
 
 pytestmark = pytest.mark.slow
 FEWER = False  # whether fewer weights must go in the order of the gradient
@@ -125,7 +125,7 @@ def evened(seed):
     for name in (BILSTM, MLP):
         details = finding("uniform", name, seed).details
         trained = fitted(name, seed, "uniform")
-        with trained.looking_with(even(test.lengths, 1, test.tokens.shape[1])):
+        with trained.looking_with(uniform_weights(test.lengths, 1, test.tokens.shape[1])):
             learned = looked(trained, test)[0]
         found |= {
             f"{name} own": details["accuracy"],

@@ -33,8 +33,8 @@ class Words:
     def __len__(self):
         return FIRST + len(self.ids)
 
-    def encode_spans(self, text):
-        return [self.ids[word] for word in text.split()], split_at_spaces(text)
+    def encode_spans(self, texts):
+        return [([self.ids[word] for word in text.split()], split_at_spaces(text)) for text in texts]
 
 
 def looks(name, pairs, seed, steps, width=64, rate=3e-3):

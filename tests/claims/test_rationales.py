@@ -20,7 +20,7 @@ from claims.experiment import held, over_seeds, report
 from claims.texts import Texts, fit, loss
 from regard.data.corpora.labelled_corpora import LABELLED
 from regard.models.classifiers import CLASSIFIERS
-from regard.models.classifiers.rationalizer import changes
+from regard.models.classifiers.rationalizer import expected_changes
 
 KINDS = "rationalizer_reinforce", "rationalizer_hardkuma", "rationalizer_entmax"
 STEPS, RATE = 500, 3e-3
@@ -48,7 +48,7 @@ def quality(model, data):
     return {
         "F1": (2 * (z & gold).sum() / (z.sum() + gold.sum())).item(),
         "rate/target": (z.sum() / lengths.sum()).item() / model.config.target_rate,
-        "changes": changes(z.float(), lengths).mean().item(),
+        "changes": expected_changes(z.float(), lengths).mean().item(),
         "accuracy": (model(tokens, lengths).argmax(-1) == wanted).float().mean().item(),
     }
 
