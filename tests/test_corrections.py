@@ -15,8 +15,8 @@ from scipy.optimize import linprog, lsq_linear, minimize
 from torch import nn
 
 import regard
-from regard.audits import AUDITS, of_model
-from regard.audits.looking_elsewhere import looking_elsewhere
+from regard.audits import AUDITS, Case
+from regard.audits.adversary_loss import adversary_loss
 from regard.audits.measures import jsd, tvd
 from regard.heads.convert import to_torch
 from regard.maps import argmax, entmax, entmax15, fusedmax, softmax, sparsemax
@@ -512,13 +512,13 @@ def test_11_the_adversary_maximises_the_distance_of_weights():
         toy("attentive_mlp"),
         [[4 + i % 8, 4 + i // 2 % 8, 11 - i % 7] for i in range(12)],
     )
-    case = of_model(model, texts)
+    case = Case.from_model(model, texts)
     found = AUDITS["adversary"](case, epsilon=epsilon).details["JSD"]
     grid = torch.tensor([[a, b, 40 - a - b] for a in range(41) for b in range(41 - a)]).double() / 40
     furthest, loudest = [], []
-    for text, shown, said, decision in zip(texts, case.shown, case.said, case.decision, strict=True):
-        (many,) = of_model(model, [text] * len(grid)).batches
-        answers = many.again(grid.unsqueeze(1)).detach()
+    for text, shown, said, decision in zip(texts, case.shown, case.probabilities, case.decision, strict=True):
+        (many,) = Case.from_model(model, [text] * len(grid)).batches
+        answers = many.intervene(grid.unsqueeze(1)).detach()
         kept, far = tvd(answers, said) <= epsilon, jsd(grid, shown)
         furthest.append(far[kept].max().item())
         loudest.append(far[answers[:, decision].argmax()].item() * kept[answers[:, decision].argmax()].item())
@@ -529,12 +529,12 @@ def test_11_the_adversary_maximises_the_distance_of_weights():
 def test_13_the_adversary_of_a_model_goes_by_kl_from_its_own_weights_and_half_the_differences():
     """One slide has KL(α ‖ α̃), α the base, and |ŷ − ỹ|; it is KL(α̃ ‖ α), α̃ the adversary, and ½ Σ|·|."""
     models = [toy("attentive_mlp", seed) for seed in (1, 2)]
-    a, b = (of_model(model, FIVE.tolist()) for model in models)
-    found = looking_elsewhere(*models, FIVE, torch.tensor([5]), 1.0)
+    a, b = (Case.from_model(model, FIVE.tolist()) for model in models)
+    found = adversary_loss(*models, FIVE, torch.tensor([5]), 1.0)
     ours, theirs = a.shown[0], b.shown[0]
-    distance = (a.said - b.said).abs().sum() / 2
+    distance = (a.probabilities - b.probabilities).abs().sum() / 2
     close(found[0], distance - (ours * (ours / theirs).log()).sum(), atol=1e-9)
-    printed = (a.said - b.said).abs().sum() - (theirs * (theirs / ours).log()).sum()
+    printed = (a.probabilities - b.probabilities).abs().sum() - (theirs * (theirs / ours).log()).sum()
     assert abs(found[0] - printed) > 1e-4  # control
 
 

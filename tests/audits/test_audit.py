@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import regard
-from regard.audits import AUDITS, CONDITIONS, Report, of_model
+from regard.audits import AUDITS, CONDITIONS, Case, Report
 from regard.audits.finding import Finding
-from regard.audits.page import page
+from regard.audits.report_page import page
 from regard.audits.thresholds import RAMPS
 from regard.audits.verdict import judge, score
 from regard.models.classifiers import CLASSIFIERS
@@ -105,10 +105,10 @@ def test_what_is_no_model_is_refused():
 def test_every_classifier_can_be_audited(name):
     torch.manual_seed(0)
     model = CLASSIFIERS[name].make(vocabulary=20, classes=3, dropout=0.0, word_dropout=0.0).eval()
-    case = of_model(model, TEXTS)
+    case = Case.from_model(model, TEXTS)
     for batch in case.batches:
-        said = batch.again(batch.weights)  # the weights that were used, put back, change nothing
-        torch.testing.assert_close(said.detach(), batch.said, rtol=1e-4, atol=1e-5)
+        said = batch.intervene(batch.weights)  # the weights that were used, put back, change nothing
+        torch.testing.assert_close(said.detach(), batch.probabilities, rtol=1e-4, atol=1e-5)
     report = regard.audit(model, TEXTS, quick=True)
     assert report.tests["consistency"].why or report.tests["consistency"].value == 1
     assert report.tests["permutation"].value is not None
@@ -142,15 +142,15 @@ def finding(value, yardstick=0.0):
 def test_a_grade_needs_two_conditions_and_lies_between_failed_and_passed():
     passed = {
         name: finding(
-            RAMPS[name][1] if AUDITS[name].judged != "ratio" else RAMPS[name][1] * 0.5,
-            0.5 if AUDITS[name].judged == "ratio" else 0.0,
+            RAMPS[name][1] if AUDITS[name].graded != "ratio" else RAMPS[name][1] * 0.5,
+            0.5 if AUDITS[name].graded == "ratio" else 0.0,
         )
         for name in RAMPS
     }
     failed = {
         name: finding(
-            RAMPS[name][0] if AUDITS[name].judged != "ratio" else RAMPS[name][0] * 0.5,
-            0.5 if AUDITS[name].judged == "ratio" else 0.0,
+            RAMPS[name][0] if AUDITS[name].graded != "ratio" else RAMPS[name][0] * 0.5,
+            0.5 if AUDITS[name].graded == "ratio" else 0.0,
         )
         for name in RAMPS
     }

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from regard.audits import AUDITS, NotApplicable, of_functions
-from regard.audits.contradiction import contradiction  # enters it into AUDITS
+from regard.audits import AUDITS, Case, NotApplicable
+from regard.audits.tests.contradiction import contradiction  # enters it into AUDITS
 
 N, TEXTS = 20, 30
 CHANGES_WEIGHTS = [
@@ -54,7 +54,7 @@ def case_of(attention, texts, intervene=reads):
         rows = [torch.as_tensor(attention([text])) for text in given]
         return torch.cat([intervene([text], row) for text, row in zip(given, rows, strict=True)])
 
-    return of_functions(predict, attention, texts, intervene=intervene)
+    return Case.from_functions(predict, attention, texts, intervene=intervene)
 
 
 def one_word(texts=TEXTS, n=N):
@@ -198,7 +198,7 @@ def test_contradiction_leaves_out_words_that_hold_the_weight_already():
         return said(numbers(texts).sum(-1))
 
     texts = [[sign, 0.0] for sign in (1.0, -1.0)] * 5  # the other word says the same as the text
-    with pytest.raises(NotApplicable, match="something else"):
+    with pytest.raises(NotApplicable, match="another class"):
         contradiction(case_of(last, texts, deaf))
 
 
@@ -227,17 +227,17 @@ def test_consistency_sees_weights_that_are_not_the_models():
     def predict(given):
         return reads(given, one_hot(given))
 
-    case = of_functions(predict, lambda given: one_hot(given).roll(1, -1), texts, intervene=reads)
+    case = Case.from_functions(predict, lambda given: one_hot(given).roll(1, -1), texts, intervene=reads)
     assert AUDITS["consistency"](case).value == 0.0
     # Half the weight is enough for the class, and not for the answer.
-    case = of_functions(predict, lambda given: 0.5 * one_hot(given), texts, intervene=reads)
+    case = Case.from_functions(predict, lambda given: 0.5 * one_hot(given), texts, intervene=reads)
     assert AUDITS["consistency"](case).value == 0.0
     assert AUDITS["consistency"](case).details["decision stays"] == 1.0
 
 
 @pytest.mark.parametrize("test", CHANGES_WEIGHTS)
 def test_without_intervene_weights_cannot_be_changed(test):
-    case = of_functions(lambda texts: reads(texts, one_hot(texts)), one_hot, one_word())
+    case = Case.from_functions(lambda texts: reads(texts, one_hot(texts)), one_hot, one_word())
     with pytest.raises(NotApplicable, match="intervene"):
         AUDITS[test](case)
 

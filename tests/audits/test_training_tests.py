@@ -7,18 +7,18 @@ from dataclasses import replace
 import pytest
 import torch
 
-from regard.audits import AUDITS, NotApplicable, Trainable, of_functions, of_model
-from regard.audits.communication import understood
-from regard.audits.deception import length_ratio, mass, that_matter
-from regard.audits.looking_elsewhere import kl, looking_elsewhere
-from regard.audits.plausibility import auc, overlap
-from regard.audits.small_mlp import Numbered
-from regard.audits.trained_adversary import area
-from regard.audits.training import even, hidden
+from regard.audits import AUDITS, Case, NotApplicable, Trainable
+from regard.audits.adversary_loss import adversary_loss, kl
+from regard.audits.retraining import hide_tokens, new_model, retrain, seconds, uniform_weights
+from regard.audits.small_mlp import TokenIds
+from regard.audits.tests.communication import predicted_right
+from regard.audits.tests.deception import length_ratio, mass, that_matter
+from regard.audits.tests.plausibility import auc, overlap
+from regard.audits.tests.trained_adversary import area
 from regard.core.tokens import UNK
 from regard.explanations import gradient_x_input
 from regard.models.classifiers import CLASSIFIERS
-from regard.runs.classifier_settings import ClassifierTraining
+from regard.tasks.classification import ClassificationTraining
 
 GOOD, BAD, OTHERS, LENGTH = [4, 5], [6, 7], list(range(8, 20)), 6
 SMALL = {"vocabulary": 20, "classes": 2, "embedding": 8, "width": 8, "dropout": 0.0, "word_dropout": 0.0}
@@ -42,7 +42,7 @@ def trainable(name="attentive_mlp", steps=120, **settings):
     texts, labels = corpus(300, 0)
     torch.manual_seed(0)
     model = CLASSIFIERS[name].make(**{**SMALL, **settings})
-    plan = ClassifierTraining(steps=steps, rate=0.02, tokens=32 * LENGTH, warmup=10)
+    plan = ClassificationTraining(steps=steps, rate=0.02, tokens=32 * LENGTH, warmup=10)
     return Trainable(texts, labels, 2, model, plan)
 
 
@@ -50,11 +50,11 @@ def trainable(name="attentive_mlp", steps=120, **settings):
 def fitted():
     """A trained MLP with texts to audit, and what it takes to train it again."""
     train = trainable()
-    model = train.fit(seed=0)
+    model = retrain(train, seed=0)
     texts, labels = corpus(80, 1)
     again = Trainable(train.texts, train.labels, 2, model, train.training)
     highlights = [[token in GOOD + BAD for token in text] for text in texts]
-    case = of_model(model, texts, labels=labels, train=again, highlights=highlights)
+    case = Case.from_model(model, texts, labels=labels, train=again, highlights=highlights)
     return case
 
 
@@ -66,49 +66,47 @@ def test_training_again_is_repeated_by_its_seed_and_leaves_other_random_numbers_
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
-    one = train.fit(seed=3, steps=5)
+    one = retrain(train, seed=3, steps=5)
     assert torch.equal(torch.rand(3), expected)
-    assert train.fit(seed=3, steps=5) is one  # known by now
-    train.known.clear()
-    other, third = train.fit(seed=3, steps=5), train.fit(seed=4, steps=5)
+    other, third = retrain(train, seed=3, steps=5), retrain(train, seed=4, steps=5)
     pairs = list(zip(one.parameters(), other.parameters(), strict=True))
     assert all(torch.equal(a, b) for a, b in pairs)
     assert not torch.equal(one.words.E.weight, third.words.E.weight)
-    assert train.seconds > 0
+    assert seconds(train) > 0
 
 
-def test_a_model_keeps_its_remedies_when_it_is_trained_again():
+def test_a_model_keeps_its_regularizers_when_it_is_trained_again():
     train = trainable(name="attentive_bilstm", steps=3)
     train.model.add_regularizers({"tie": 0.5, "deceive": 2.0}, GOOD)
-    again = train.fit(remedies={"diversity": 0.1})
+    again = retrain(train, regularizers={"diversity": 0.1})
     assert again.strengths == {"tie": 0.5, "deceive": 2.0, "diversity": 0.1}
     assert again.regularizers["deceive"].forbidden.tolist() == GOOD
     with pytest.raises(NotApplicable, match="takes no regularizer"):
-        trainable("self_attentive").fit(remedies={"tie": 1.0})
+        retrain(trainable("self_attentive"), regularizers={"tie": 1.0})
     with pytest.raises(NotApplicable, match="pairs"):
-        trainable(pairs=True).fit()
+        retrain(trainable(pairs=True))
 
 
 def test_hidden_words_are_unknown_ones():
-    assert hidden([[4, 5], [6]], [5]) == [[4, UNK], [6]]
-    assert even(torch.tensor([2, 4]), 1, 4).tolist() == [[[0.5, 0.5, 0, 0]], [[0.25] * 4]]
+    assert hide_tokens([[4, 5], [6]], [5]) == [[4, UNK], [6]]
+    assert uniform_weights(torch.tensor([2, 4]), 1, 4).tolist() == [[[0.5, 0.5, 0, 0]], [[0.25] * 4]]
 
 
 def test_the_adversary_has_the_loss_of_the_paper():
     """TVD − λ KL(α_a ‖ α_b), a the adversary, by another route."""
     train = trainable()
-    a, b = train.fresh(1).eval(), train.fresh(2).eval()
+    a, b = new_model(train, 1).eval(), new_model(train, 2).eval()
     tokens, lengths = torch.tensor(train.texts[:3]), torch.full((3,), LENGTH)
-    cases = [of_model(model, train.texts[:3]) for model in (a, b)]
+    cases = [Case.from_model(model, train.texts[:3]) for model in (a, b)]
     expected = []
     for i in range(3):
-        p, q = (case.said[i].tolist() for case in cases)
+        p, q = (case.probabilities[i].tolist() for case in cases)
         ours, theirs = (case.shown[i].tolist() for case in cases)
         distance = sum(abs(x - y) for x, y in zip(p, q, strict=True)) / 2
         expected.append(distance - 0.3 * sum(x * math.log(x / y) for x, y in zip(ours, theirs, strict=True)))
-    found = looking_elsewhere(a, b, tokens, lengths, 0.3)
+    found = adversary_loss(a, b, tokens, lengths, 0.3)
     assert found.tolist() == pytest.approx(expected, abs=1e-6)
-    turned = looking_elsewhere(b, a, tokens, lengths, 0.3)
+    turned = adversary_loss(b, a, tokens, lengths, 0.3)
     assert (found - turned).abs().max() > 1e-6  # KL has a direction
     found.sum().backward()
     assert all(p.grad is None for p in b.parameters())  # the base stays
@@ -140,7 +138,9 @@ def test_seeds_are_compared(fitted):
     found = AUDITS["seeds"](fitted, others=1)
     assert 0 < found.value < found.yardstick <= math.log(2)
     assert found.details["decisions that agree"] > 0.9
-    same = AUDITS["seeds"](of_model(fitted.train.fit(seed=1), fitted.texts, train=fitted.train), others=1)
+    same = AUDITS["seeds"](
+        Case.from_model(retrain(fitted.train, seed=1), fitted.texts, train=fitted.train), others=1
+    )
     assert same.value == pytest.approx(0, abs=1e-9)  # seed 0 + 1 is this very model
 
 
@@ -157,7 +157,7 @@ def test_weights_are_of_use_out_of_context_if_they_name_the_words_that_decide(fi
     values = []
     for attention in (marked, blind):
         more = {"labels": fitted.labels, "train": fitted.train}
-        case = of_functions(predict, attention, fitted.texts, **more)
+        case = Case.from_functions(predict, attention, fitted.texts, **more)
         values.append(AUDITS["frozen"](case, steps=40).value)
     assert values[0] == 1 and values[1] < 0.8
 
@@ -166,7 +166,7 @@ def test_frozen_needs_no_model_of_ours_and_takes_tokens_of_any_kind(fitted):
     words = [[f"w{t}" for t in text] for text in fitted.texts]
     more = [[f"w{t}" for t in text] for text in fitted.train.texts]
     train = Trainable(more, fitted.train.labels, 2)
-    case = of_functions(
+    case = Case.from_functions(
         lambda texts: [[0.5, 0.5] for _ in texts],
         lambda texts: [[1 / len(t)] * len(t) for t in texts],
         words,
@@ -178,8 +178,8 @@ def test_frozen_needs_no_model_of_ours_and_takes_tokens_of_any_kind(fitted):
     for name in ("deception", "seeds", "trained_adversary", "uniform_trained"):
         with pytest.raises(NotApplicable, match="not one of this project"):
             AUDITS[name](case)
-    assert train.seconds == 0
-    assert Numbered(more)([["w4", "never seen"]])[0][1] == UNK
+    assert seconds(train) == 0
+    assert TokenIds(more)([["w4", "never seen"]])[0][1] == UNK
 
 
 def test_a_trained_adversary_draws_its_curve(fitted):
@@ -199,10 +199,10 @@ def test_a_model_of_single_words_cannot_hide_them_behind_others(fitted):
 
 def test_a_bilstm_hides_it_behind_its_neighbours():
     train = trainable("attentive_bilstm", steps=250)
-    model = train.fit(seed=0)
+    model = retrain(train, seed=0)
     texts, labels = corpus(80, 1)
     again = Trainable(train.texts, train.labels, 2, model, train.training)
-    found = AUDITS["deception"](of_model(model, texts, labels=labels, train=again))
+    found = AUDITS["deception"](Case.from_model(model, texts, labels=labels, train=again))
     assert found.details["words"] <= 4 and found.details["mass left"] < 0.1
     assert found.value < 0.1 < found.yardstick and "context" in found.details["leaks through"]
 
@@ -224,7 +224,7 @@ def test_states_that_are_twice_as_long_are_measured_so(fitted):
         x = torch.tensor([[2.0 if t in GOOD else 1.0 for t in text] for text in texts])
         return x.unsqueeze(-1), x.unsqueeze(-1)
 
-    case = of_model(fitted.train.model, fitted.texts)
+    case = Case.from_model(fitted.train.model, fitted.texts)
     object.__setattr__(case, "states", states)
     assert length_ratio(case, GOOD) == pytest.approx(2)
     assert length_ratio(case, [999]) is None
@@ -259,11 +259,11 @@ def test_plausible_weights_are_on_what_people_marked(fitted):
     found = AUDITS["plausibility"](fitted)
     assert found.value > 0.9 and found.yardstick == 0.5 and AUDITS["plausibility"].condition is None
     assert found.details["token F1 at random"] == pytest.approx(1 / LENGTH)
-    case = of_model(fitted.train.model, fitted.texts, highlights=[[True]] * len(fitted))
+    case = Case.from_model(fitted.train.model, fitted.texts, highlights=[[True]] * len(fitted))
     with pytest.raises(NotApplicable, match="text 1 has 6 and 1 marks"):
         AUDITS["plausibility"](case)
     with pytest.raises(NotApplicable, match="no text has both"):
-        AUDITS["plausibility"](of_model(fitted.train.model, [[8, 9]], highlights=[[True, True]]))
+        AUDITS["plausibility"](Case.from_model(fitted.train.model, [[8, 9]], highlights=[[True, True]]))
 
 
 def test_a_reader_understands_what_the_words_say(fitted):
@@ -271,9 +271,9 @@ def test_a_reader_understands_what_the_words_say(fitted):
     assert found.value > 0.9 > found.yardstick + 0.1 and found.details["simulated"]
     assert len(found.details["attention"]) == len(found.details["words"]) == len(found.details["gradient"])
     with pytest.raises(NotApplicable, match="10 texts or more"):
-        AUDITS["communication"](of_model(fitted.train.model, [[4, 8], [6, 8]]))
+        AUDITS["communication"](Case.from_model(fitted.train.model, [[4, 8], [6, 8]]))
     with pytest.raises(NotApplicable, match="the same class"):
-        AUDITS["communication"](of_model(fitted.train.model, [[4, 8]] * 20))
+        AUDITS["communication"](Case.from_model(fitted.train.model, [[4, 8]] * 20))
 
 
 def test_a_reader_that_gets_nothing_to_go_by_guesses_the_usual_class():
@@ -283,20 +283,20 @@ def test_a_reader_that_gets_nothing_to_go_by_guesses_the_usual_class():
     def attention(texts):
         return [[1.0] for _ in texts]
 
-    case = of_functions(lambda given: says[: len(given)], attention, texts)
-    right = understood(case, case.shown, 1, torch.arange(40) % 5)
+    case = Case.from_functions(lambda given: says[: len(given)], attention, texts)
+    right = predicted_right(case, case.shown, 1, torch.arange(40) % 5)
     assert right.mean().item() == pytest.approx(float((case.decision == 0).double().mean()))
 
 
 def test_a_state_that_is_its_word_is_identified_and_one_that_is_noise_is_not(fitted):
-    case = of_model(fitted.train.model, fitted.texts)
+    case = Case.from_model(fitted.train.model, fitted.texts)
     vectors = case.states(fitted.texts, torch.arange(80))[1]
     found = {}
     for name, states in {
         "the word": vectors @ torch.randn(8, 8, generator=torch.Generator().manual_seed(0)),
         "noise": torch.randn(vectors.shape, generator=torch.Generator().manual_seed(0)),
     }.items():
-        made = of_model(fitted.train.model, fitted.texts)
+        made = Case.from_model(fitted.train.model, fitted.texts)
         object.__setattr__(made, "states", lambda texts, rows, x=states: (x[rows], vectors[rows]))
         found[name] = AUDITS["identifiability"](made)
     assert found["the word"].value == pytest.approx(1)
@@ -346,21 +346,21 @@ def test_the_shift_is_that_of_a_model_that_says_the_same(fitted):
 @pytest.mark.parametrize("name", TRAINED)
 def test_without_training_texts_nothing_is_trained(name, fitted):
     with pytest.raises(NotApplicable, match="no training texts"):
-        AUDITS[name](of_model(fitted.train.model, fitted.texts, labels=fitted.labels))
+        AUDITS[name](Case.from_model(fitted.train.model, fitted.texts, labels=fitted.labels))
     short = Trainable(fitted.train.texts, fitted.train.labels[:5], 2, fitted.train.model)
     with pytest.raises(NotApplicable, match="300 texts and 5 labels"):
-        AUDITS[name](of_model(fitted.train.model, fitted.texts, labels=fitted.labels, train=short))
+        AUDITS[name](Case.from_model(fitted.train.model, fitted.texts, labels=fitted.labels, train=short))
 
 
 @pytest.mark.parametrize("name", ["deception", "frozen", "uniform_trained"])
 def test_without_labels_no_accuracy(name, fitted):
     with pytest.raises(NotApplicable, match="right classes"):
-        AUDITS[name](of_model(fitted.train.model, fitted.texts, train=fitted.train))
+        AUDITS[name](Case.from_model(fitted.train.model, fitted.texts, train=fitted.train))
 
 
 @pytest.mark.parametrize("name", COMPARED)
 def test_bare_functions_are_refused_with_a_reason_or_answered(name):
-    case = of_functions(
+    case = Case.from_functions(
         lambda texts: [[0.9, 0.1] if t[0] == "a" else [0.2, 0.8] for t in texts],
         lambda texts: [[1 / len(t)] * len(t) for t in texts],
         [["a", "b"], ["b", "c"]] * 10,

@@ -11,9 +11,9 @@ from serve.tiny import opened, serving
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory):
+def runs():
     """Two runs by name: with heads, and sparse."""
-    return opened(tmp_path_factory.mktemp("runs"))
+    return opened("heads", "sparse")
 
 
 @pytest.fixture(scope="session")
@@ -73,10 +73,10 @@ class Watched:
     def answers(self, panel=0):
         """The answers of a panel by name."""
         cards = self.page.locator(".panel").nth(panel).locator(".card").all()
-        return {c.locator("h3").inner_text(): c.locator(".spoken").inner_text() for c in cards}
+        return {c.locator("h3").inner_text(): c.locator(".answer").inner_text() for c in cards}
 
     def columns(self, panel=0):
-        """The source words along its map."""
+        """The source words along its heat map."""
         return self.page.locator(".panel").nth(panel).locator(".regard-top .regard-word").all_inner_texts()
 
 

@@ -4,36 +4,36 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from regard.serve import judge, open_runs, scored
-from serve.tiny import serving
-from serve.tiny_classifiers import TEXT, train_classifiers
+from inspection.tiny_runs import REVIEW as TEXT
+from inspection.tiny_runs import system_of
+from regard.inspection import inspect, word_scores
+from regard.inspection.method_scores import methods
+from serve.tiny import opened, serving
 
-WAYS = {"As it is": "as_it_is", "Do not look": "do_not_look", "Take away": "take_away"}
-SECOND = ".controls label:nth-child(2)"
-METHOD = ".controls label:nth-child(3) select"
-
-
-@pytest.fixture(scope="module")
-def judges(tmp_path_factory):
-    """Three classifiers: one query, three of them, and one for pairs."""
-    folder = tmp_path_factory.mktemp("judges")
-    return open_runs(train_classifiers(folder, ("bilstm", "looks", "pairs")))
+CHANGES = {"As it is": "none", "Masked": "mask", "Deleted": "delete"}
+HEAD = "[data-control=head]"
+METHOD = "[data-control=method] select"
 
 
 @pytest.fixture(scope="module")
-def client(judges, runs):
-    """A server of these, and of a translator."""
-    with serving({**judges, "heads": runs["heads"]}) as found:
+def client(runs):
+    """A server of three classifiers (one query, three of them, and one for pairs), and of a translator."""
+    with serving({**opened("bilstm", "queries", "pairs"), "heads": runs["heads"]}) as found:
         yield found
+
+
+def found_by(name, words=(), how="none", text=TEXT, **more):
+    """What the library finds."""
+    return inspect(system_of(name), text, words=words, how=how, **more)
 
 
 def state(page):
     return parse_qs(urlsplit(page.url).fragment, keep_blank_values=True)
 
 
-def bars(page, how="as_it_is", panel=0):
+def bars(page, how="none", panel=0):
     """Labels and numbers of a card, as they are read, and the widths of the bars in percent."""
-    rows = page.locator(".panel").nth(panel).locator(f".card[data-how={how}] .chances li").all()
+    rows = page.locator(".panel").nth(panel).locator(f".card[data-how={how}] .probabilities li").all()
     return {
         row.locator("bdi").inner_text(): (
             row.locator("span").inner_text(),
@@ -45,9 +45,9 @@ def bars(page, how="as_it_is", panel=0):
 
 def scores(page):
     """The numbers of the words, from the text alternative."""
-    page.locator(".map details summary").first.click()
-    page.locator(".map details table tbody tr").first.wait_for()
-    cells = page.locator(".map details table tbody tr").first.locator("td").all_inner_texts()
+    page.locator(".picture details summary").first.click()
+    page.locator(".picture details table tbody tr").first.wait_for()
+    cells = page.locator(".picture details table tbody tr").first.locator("td").all_inner_texts()
     return [float(cell.replace("−", "-")) for cell in cells]
 
 
@@ -55,55 +55,55 @@ def shown(probabilities):
     return {label: (f"{p:.3f}", pytest.approx(100 * p, abs=0.01)) for label, p in probabilities.items()}
 
 
-def test_probabilities_are_bars_and_words_are_coloured(watched, judges, pictures):
+def test_probabilities_are_bars_and_words_are_coloured(watched, pictures):
     page = watched.open()
-    assert page.input_value("#text") == judges["bilstm"].example  # nothing was said: the first run's own
+    assert page.input_value("#text") == system_of("bilstm").example  # nothing was said: the first run's own
     watched.type(TEXT)
-    found = judge(judges["bilstm"], TEXT)
-    assert watched.answers() == {"As it is": found.label}
+    found = found_by("bilstm")
+    assert watched.answers() == {"As it is": found.said}
     assert bars(page) == shown(found.probabilities)
-    assert page.locator(".map .regard-lit").all_inner_texts() == TEXT.split()
-    assert scores(page) == pytest.approx(found.weights[0].tolist(), abs=1e-3)
-    assert "map softmax" in page.inner_text(".map figcaption")
-    assert not page.locator(".controls label:nth-child(1)").is_visible()  # no layers,
-    assert not page.locator(SECOND).is_visible() and not page.locator("#second").is_visible()
+    assert page.locator(".picture .regard-lit").all_inner_texts() == TEXT.split()
+    assert scores(page) == pytest.approx(found.matrix()[0].tolist(), abs=1e-3)
+    assert "map softmax" in page.inner_text(".picture figcaption")
+    assert page.locator(".controls label").count() == 1  # no layers and no heads to choose among
+    assert not page.locator("#second").is_visible()
     page.screenshot(path=pictures / "classifier.png", full_page=True)
 
 
-def test_a_word_is_not_looked_at_and_taken_away(watched, judges, pictures):
+def test_a_word_is_masked_and_deleted(watched, pictures):
     page = watched.open(f"text={TEXT}&run=bilstm")
-    page.locator(".map .regard-lit").nth(3).click()
+    page.locator(".picture .regard-lit").nth(3).click()
     watched.settled()
-    for how in WAYS.values():
-        found = judge(judges["bilstm"], TEXT, [3], how)
+    for how in CHANGES.values():
+        found = found_by("bilstm", [3], how)
         assert bars(page, how) == shown(found.probabilities)
-    first, less = (judge(judges["bilstm"], TEXT, [3], how) for how in ("as_it_is", "take_away"))
-    change = f"{first.label} {first.probabilities[first.label]:.3f} → {less.probabilities[first.label]:.3f}"
-    assert change in page.inner_text(".card[data-how=take_away]")
-    page.click(".card[data-how=do_not_look]")
-    assert scores(page)[3] == 0 and "the weight on “exquisite” is 0" in page.inner_text(".map figcaption")
-    page.click(".card[data-how=take_away]")
-    assert page.locator(".map .regard-lit").all_inner_texts() == less.source
+    first, less = (found_by("bilstm", [3], how) for how in ("none", "delete"))
+    change = f"{first.said} {first.probabilities[first.said]:.3f} → {less.probabilities[first.said]:.3f}"
+    assert change in page.inner_text(".card[data-how=delete]")
+    page.click(".card[data-how=mask]")
+    assert scores(page)[3] == 0 and "the weight on “exquisite” is 0" in page.inner_text(".picture figcaption")
+    page.click(".card[data-how=delete]")
+    assert page.locator(".picture .regard-lit").all_inner_texts() == less.source
     page.screenshot(path=pictures / "classifier-without.png", full_page=True)
     address = page.url
     page.goto("about:blank")
     page.goto(address)
     watched.settled()
-    assert page.locator(".map .regard-lit").all_inner_texts() == less.source
-    assert bars(page, "take_away") == shown(less.probabilities)
+    assert page.locator(".picture .regard-lit").all_inner_texts() == less.source
+    assert bars(page, "delete") == shown(less.probabilities)
 
 
-def test_words_by_any_explanation(watched, judges, pictures):
+def test_words_by_any_explanation(watched, pictures):
     page = watched.open(f"text={TEXT}&run=bilstm")
     options = page.locator(f"{METHOD} option").all_inner_texts()
-    assert options == judges["bilstm"].methods
-    found = judge(judges["bilstm"], TEXT)
+    assert options == methods(system_of("bilstm"))
+    found = found_by("bilstm")
     for method in options:
         page.select_option(METHOD, method)
         watched.settled()
-        wanted = scored(found, method).tolist()
+        wanted = word_scores(found, method).tolist()
         assert scores(page) == pytest.approx(wanted, abs=1e-3, rel=1e-2)
-        against = page.locator(".map .regard-lit i.regard-against").count()
+        against = page.locator(".picture .regard-lit i.regard-against").count()
         assert against == sum(w < 0 for w in wanted)
         assert state(page).get("method", ["attention"]) == [method] or method == "attention"
     page.screenshot(path=pictures / "classifier-method.png", full_page=True)
@@ -114,54 +114,54 @@ def test_words_by_any_explanation(watched, judges, pictures):
 
 def test_a_method_that_cannot_answer_says_so_and_another_can_be_chosen(watched):
     page = watched.open("text=exquisite&run=bilstm&method=leave_one_out")
-    assert "nothing is left without it" in page.inner_text(".map") and bars(page)
+    assert "nothing is left without it" in page.inner_text(".picture") and bars(page)
     page.select_option(METHOD, "norms")
     watched.settled()
-    assert page.locator(".map .regard-lit").count() == 1
+    assert page.locator(".picture .regard-lit").count() == 1
 
 
-def test_one_of_several_looks_is_chosen_without_asking_again(watched, judges):
-    page = watched.open(f"text={TEXT}&run=looks")
+def test_one_of_several_heads_is_chosen_without_asking_again(watched):
+    page = watched.open(f"text={TEXT}&run=queries")
     asked = []
     page.on("request", lambda request: asked.append(request.url) if "/api/" in request.url else None)
-    weights = judge(judges["looks"], TEXT).weights
-    for look in range(3):
-        page.select_option(f"{SECOND} select", str(look))
-        assert scores(page) == pytest.approx(weights[look].tolist(), abs=1e-3)
-        assert f"look {look + 1} of 3" in page.inner_text(".map figcaption")
-    assert asked == [] and page.inner_text(SECOND).startswith("Look")
+    (weights,) = found_by("queries").weights
+    for head in range(3):
+        page.select_option(f"{HEAD} select", str(head))
+        assert scores(page) == pytest.approx(weights[head, 0].tolist(), abs=1e-3)
+        assert f"head {head + 1} of 3" in page.inner_text(".picture figcaption")
+    assert asked == [] and page.inner_text(HEAD).startswith("Head")
     page.select_option(METHOD, "flow")
     watched.settled()
-    assert not page.locator(SECOND).is_visible()
+    assert not page.locator(HEAD).is_visible()
 
 
-def test_a_classifier_stands_beside_a_translator(watched, judges, pictures):
-    page = watched.open(f"text={TEXT}&word=4&run=heads&layer=1&head=2&run=looks")  # as addresses were, too
-    assert list(watched.answers(1)) == list(WAYS) and len(watched.answers(0)) == 3
-    assert "layer 1 of 2, head 2 of 2" in page.locator(".map figcaption").first.inner_text()
-    assert bars(page, "take_away", 1) == shown(judge(judges["looks"], TEXT, [3], "take_away").probabilities)
+def test_a_classifier_stands_beside_a_translator(watched, pictures):
+    page = watched.open(f"text={TEXT}&word=4&run=heads&layer=1&head=2&run=queries")  # as addresses were, too
+    assert list(watched.answers(1)) == list(CHANGES) and len(watched.answers(0)) == 3
+    assert "layer 1 of 2, head 2 of 2" in page.locator(".picture figcaption").first.inner_text()
+    assert bars(page, "delete", 1) == shown(found_by("queries", [3], "delete").probabilities)
     page.screenshot(path=pictures / "classifier-beside.png", full_page=True)
     page.locator(".panel").nth(0).locator(".top select").select_option("bilstm")
     watched.settled()
-    assert bars(page, "as_it_is", 0) == shown(judge(judges["bilstm"], TEXT).probabilities)
+    assert bars(page, "none", 0) == shown(found_by("bilstm").probabilities)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "scrolls sideways"
 
 
-def test_two_texts(watched, judges):
+def test_two_texts(watched):
     page = watched.open("text=anna good bert bad .&run=pairs")
     assert "takes two texts" in page.inner_text(".problem")
     watched.wrong.clear()  # the browser's own line about the 422
     page.fill("#second", "bert")
     page.press("#second", "Enter")
     watched.settled()
-    found = judge(judges["pairs"], "anna good bert bad .", second="bert")
+    found = found_by("pairs", text="anna good bert bad .", second="bert")
     assert bars(page) == shown(found.probabilities) and "<b>fair</b>" in bars(page)
     assert state(page)["second"] == ["bert"] and page.inner_text(".problem") == ""
 
 
-def test_a_saved_page_shows_the_same(watched, browser, judges, pictures):
-    page = watched.open(f"text={TEXT}&word=4&run=bilstm&method=gradient_x_input&run=looks&head=&method=")
-    before = [bars(page, how, panel) for how in WAYS.values() for panel in (0, 1)]
+def test_a_saved_page_shows_the_same(watched, browser, pictures):
+    page = watched.open(f"text={TEXT}&word=4&run=bilstm&method=gradient_x_input&run=queries&head=&method=")
+    before = [bars(page, how, panel) for how in CHANGES.values() for panel in (0, 1)]
     with page.expect_download() as download:
         page.click("#save")
     file = pictures / "classifier-saved.html"
@@ -170,13 +170,13 @@ def test_a_saved_page_shows_the_same(watched, browser, judges, pictures):
     again = type(watched)(context.new_page(), "").watch()
     again.page.goto(file.as_uri())
     again.settled()
-    assert [bars(again.page, how, panel) for how in WAYS.values() for panel in (0, 1)] == before
+    assert [bars(again.page, how, panel) for how in CHANGES.values() for panel in (0, 1)] == before
     assert scores(again.page) == pytest.approx(
-        scored(judge(judges["bilstm"], TEXT), "gradient_x_input").tolist(), abs=1e-3, rel=1e-2
+        word_scores(found_by("bilstm"), "gradient_x_input").tolist(), abs=1e-3, rel=1e-2
     )
     assert again.page.locator(METHOD).first.is_disabled()
-    again.page.locator(".panel").nth(1).locator(f"{SECOND} select").select_option("2")
-    assert "look 3 of 3" in again.page.locator(".map figcaption").nth(1).inner_text()
+    again.page.locator(".panel").nth(1).locator(f"{HEAD} select").select_option("2")
+    assert "head 3 of 3" in again.page.locator(".picture figcaption").nth(1).inner_text()
     context.close()
     assert again.wrong == [] and again.elsewhere == []
 
@@ -192,7 +192,7 @@ def test_bars_and_labels_have_contrast(watched, scheme, pictures):
         """() => {
           const parts = e => getComputedStyle(e).backgroundColor.match(/\\d+/g);
           const light = e => parts(e).map(Number).reduce((a, b) => a + b);
-          return [...document.querySelectorAll('.chances .bar')].every(
+          return [...document.querySelectorAll('.probabilities .bar')].every(
             bar => Math.abs(light(bar) - light(bar.firstChild)) > 150);
         }"""
     )

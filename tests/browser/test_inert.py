@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from inspection.tiny_runs import folder_of
 from regard.serve import open_runs
 from serve.tiny import serving
 
@@ -70,12 +71,11 @@ def test_the_name_of_a_run_is_text_in_the_page_and_in_its_file(
 ):
     name = "<img src=x onerror=window.hit=1>"
     folder = tmp_path_factory.mktemp("named")
-    source = next(tmp_path_factory.getbasetemp().rglob("heads/model.safetensors")).parent
-    shutil.copytree(source, folder / name)
+    shutil.copytree(folder_of("heads"), folder / name)
     with serving(open_runs([folder / name])) as there:
         watched.address = f"http://127.0.0.1:{there.port}/"
         page = watched.open("text=</script><script>window.hit=1</script> du&word=2")
-        assert name in page.inner_text(".map figcaption") and not hit(page)
+        assert name in page.inner_text(".picture figcaption") and not hit(page)
         with page.expect_download() as download:
             page.click("#save")
         download.value.save_as(folder / "saved.html")
@@ -83,7 +83,7 @@ def test_the_name_of_a_run_is_text_in_the_page_and_in_its_file(
     again = type(watched)(context.new_page(), "").watch()
     again.page.goto((folder / "saved.html").as_uri())
     again.settled()
-    assert name in again.page.inner_text(".map figcaption") and not hit(again.page)
+    assert name in again.page.inner_text(".picture figcaption") and not hit(again.page)
     assert len(again.answers()) == 3
     context.close()
     assert again.wrong == [] and again.elsewhere == []

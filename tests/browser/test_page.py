@@ -6,16 +6,16 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from PIL import Image
 
-from regard.serve import look
+from inspection.tiny_runs import COPIED as TEXT
+from regard.inspection import inspect
 from serve.tiny import serving
 
-TEXT = "du ga bo ge"
-WAYS = {"As it is": "as_it_is", "Do not look": "do_not_look", "Take away": "take_away"}
+CHANGES = {"As it is": "none", "Masked": "mask", "Deleted": "delete"}
 
 
-def said(run, text=TEXT, words=(), how="as_it_is"):
+def said(run, text=TEXT, words=(), how="none"):
     """What the library says."""
-    return " ".join(look(run, text, words, how).answer_words)
+    return " ".join(inspect(run.system, text, words=words, how=how).rows)
 
 
 def state(page):
@@ -27,19 +27,19 @@ def colours(file):
 
 
 def table(page):
-    """The numbers of the map, from its text alternative."""
-    page.locator(".map details summary").first.click()
-    page.locator(".map details table tbody tr").first.wait_for()  # made after the click
-    rows = page.locator(".map details table tbody tr").all()
+    """The numbers of the heat map, from its text alternative."""
+    page.locator(".picture details summary").first.click()
+    page.locator(".picture details table tbody tr").first.wait_for()  # made after the click
+    rows = page.locator(".picture details table tbody tr").all()
     return [[float(cell) for cell in row.locator("td").all_inner_texts()] for row in rows]
 
 
 def test_the_page_opens_with_an_example_and_draws_it(watched, runs, pictures):
     page = watched.open()
-    assert page.input_value("#text") == runs["heads"].example
-    assert watched.answers() == {"As it is": said(runs["heads"], runs["heads"].example)}
-    assert watched.columns() == runs["heads"].example.split()
-    assert state(page)["text"] == [runs["heads"].example]
+    assert page.input_value("#text") == runs["heads"].system.example
+    assert watched.answers() == {"As it is": said(runs["heads"], runs["heads"].system.example)}
+    assert watched.columns() == runs["heads"].system.example.split()
+    assert state(page)["text"] == [runs["heads"].system.example]
     for name, width, scheme in (("wide", 1100, "light"), ("dark", 1100, "dark"), ("phone", 360, "light")):
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 900})
@@ -58,22 +58,24 @@ def test_what_is_typed_is_answered(watched, runs):
     assert watched.answers() == {} and page.locator("#words button").count() == 0
 
 
-def test_a_clicked_word_is_not_looked_at_and_taken_away(watched, runs, pictures):
+def test_a_clicked_word_is_masked_and_deleted(watched, runs, pictures):
     page = watched.open()
     watched.type(TEXT)
     page.click("#words button:nth-child(2)")
     watched.settled()
-    expected = {name: said(runs["heads"], TEXT, [1], how) for name, how in WAYS.items()}
+    expected = {name: said(runs["heads"], TEXT, [1], how) for name, how in CHANGES.items()}
     assert watched.answers() == expected
     assert page.get_attribute("#words button:nth-child(2)", "aria-pressed") == "true"
     page.screenshot(path=pictures / "without-a-word.png", full_page=True)
 
-    page.click(".card[data-how=do_not_look]")
-    assert "decoder.0.cross, decoder.1.cross the weight on “ga” is 0" in page.inner_text(".map figcaption")
+    page.click(".card[data-how=mask]")
+    assert "decoder.0.cross, decoder.1.cross the weight on “ga” is 0" in page.inner_text(
+        ".picture figcaption"
+    )
     assert all(row[1] == 0 for row in table(page))
-    page.click(".card[data-how=take_away]")
+    page.click(".card[data-how=delete]")
     assert watched.columns() == ["du", "bo", "ge"]
-    assert state(page)["word"] == ["2"] and state(page)["how"] == ["take_away"]
+    assert state(page)["word"] == ["2"] and state(page)["how"] == ["delete"]
 
     address = page.url
     page.goto("about:blank")
@@ -82,18 +84,18 @@ def test_a_clicked_word_is_not_looked_at_and_taken_away(watched, runs, pictures)
     assert watched.answers() == expected and watched.columns() == ["du", "bo", "ge"]
     page.click("#words button:nth-child(4)")
     watched.settled()
-    assert watched.answers()["Take away"] == said(runs["heads"], TEXT, [1, 3], "take_away")
+    assert watched.answers()["Deleted"] == said(runs["heads"], TEXT, [1, 3], "delete")
     page.go_back()
     watched.settled()
     assert watched.answers() == expected
 
 
-def test_a_word_of_the_map_can_be_clicked_too(watched, runs):
+def test_a_word_of_the_heat_map_can_be_clicked_too(watched, runs):
     page = watched.open()
     watched.type(TEXT)
     page.locator(".regard-top .regard-word").nth(2).click()
     watched.settled()
-    assert watched.answers()["Do not look"] == said(runs["heads"], TEXT, [2], "do_not_look")
+    assert watched.answers()["Masked"] == said(runs["heads"], TEXT, [2], "mask")
     page.locator(".regard-top .regard-word").nth(2).click()
     watched.settled()
     assert list(watched.answers()) == ["As it is"]
@@ -102,22 +104,24 @@ def test_a_word_of_the_map_can_be_clicked_too(watched, runs):
 def test_layers_and_heads_are_switched_without_asking_again(watched, runs):
     page = watched.open()
     watched.type(TEXT)
-    weights, asked = look(runs["heads"], TEXT).weights, []
+    weights, asked = inspect(runs["heads"].system, TEXT).weights, []
     page.on("request", lambda request: asked.append(request.url) if "/api/" in request.url else None)
     for layer in (0, 1):
         for head in ("", "0", "1"):
-            page.select_option(".controls label:nth-child(1) select", str(layer))
-            page.select_option(".controls label:nth-child(2) select", head)
+            page.select_option("[data-control=layer] select", str(layer))
+            page.select_option("[data-control=head] select", head)
             watched.settled()
             which = "mean of 2 heads" if head == "" else f"head {int(head) + 1} of 2"
-            caption = page.inner_text(".map figcaption")
+            assert state(page).get("layer", ["2"]) == [str(layer + 1)]  # the default is not in the address
+            assert state(page).get("head", [""]) == [head and str(int(head) + 1)]
+            caption = page.inner_text(".picture figcaption")
             assert f"layer {layer + 1} of 2, {which}" in caption
             assert "score scaled_dot, map softmax" in caption and "not yet why" in caption
             wanted = weights[layer].mean(0) if head == "" else weights[layer][int(head)]
             for row, numbers in zip(table(page), wanted.tolist(), strict=True):
                 assert row == pytest.approx(numbers, abs=1e-3)
     assert asked == []
-    assert state(page)["layer"] == ["2"] and state(page)["head"] == ["2"]
+    assert "layer" not in state(page) and state(page)["head"] == ["2"]
 
 
 def test_all_heads_are_seen_at_once_and_one_is_chosen(watched, pictures):
@@ -127,7 +131,7 @@ def test_all_heads_are_seen_at_once_and_one_is_chosen(watched, pictures):
     assert page.locator(".every canvas.regard-thumb").count() == 4
     page.screenshot(path=pictures / "all-heads.png", full_page=True)
     page.click(".every button[aria-label='enlarge layer 1, head 2']")
-    assert "layer 1 of 2, head 2 of 2" in page.inner_text(".map figcaption")
+    assert "layer 1 of 2, head 2 of 2" in page.inner_text(".picture figcaption")
     assert state(page)["layer"] == ["1"] and state(page)["head"] == ["2"]
 
 
@@ -139,7 +143,7 @@ def test_two_runs_stand_beside_each_other(watched, runs, pictures):
     assert "map entmax15" in page.locator(".panel").nth(1).inner_text()
     page.locator("#words button").first.click()
     watched.settled()
-    assert watched.answers(1)["Take away"] == said(runs["sparse"], TEXT, [0], "take_away")
+    assert watched.answers(1)["Deleted"] == said(runs["sparse"], TEXT, [0], "delete")
     assert state(page)["run"] == ["heads", "sparse"]
     page.screenshot(path=pictures / "two-runs.png", full_page=True)
     assert colours(pictures / "two-runs.png") > 30
@@ -164,11 +168,11 @@ def test_a_saved_page_opens_from_a_disk(watched, browser, runs, pictures):
     again.settled()
     assert [again.answers(i) for i in (0, 1)] == before
     assert again.page.input_value("#text") == TEXT
-    caption = again.page.locator(".map figcaption").first
+    caption = again.page.locator(".picture figcaption").first
     assert "layer 1 of 2, head 2 of 2" in caption.inner_text()
     again.page.locator(".controls select").first.select_option("1")
     assert "layer 2 of 2, head 2 of 2" in caption.inner_text()
-    again.page.locator(".card[data-how=take_away]").first.click()
+    again.page.locator(".card[data-how=delete]").first.click()
     assert again.columns() == ["du", "ga", "ge"]
     again.page.screenshot(path=pictures / "saved.png", full_page=True)
     assert colours(pictures / "saved.png") > 30
@@ -186,7 +190,7 @@ def test_all_of_it_works_with_keys(watched, runs):
     assert page.evaluate("document.activeElement.textContent") == "du"
     page.focus(".card[aria-checked=true]")
     page.keyboard.press("ArrowRight")
-    assert page.evaluate("document.activeElement.dataset.how") == "do_not_look"
+    assert page.evaluate("document.activeElement.dataset.how") == "mask"
     page.keyboard.press("ArrowRight")
     assert watched.columns() == ["ga", "bo", "ge"]
     page.focus(".regard-scroll")
@@ -219,7 +223,7 @@ def test_a_full_server_is_asked_again(watched, runs):
         else:
             route.continue_()
 
-    watched.page.route("**/api/look", full)
+    watched.page.route("**/api/inspect", full)
     watched.open(f"text={TEXT}")
     assert len(turns) == 3 and watched.answers() == {"As it is": said(runs["heads"])}
     assert all("503" in wrong for wrong in watched.wrong)
@@ -229,10 +233,10 @@ def test_a_full_server_is_asked_again(watched, runs):
 def test_what_goes_wrong_is_said_on_the_page(watched):
     page = watched.open(f"text={TEXT}&word=99&layer=77&run=nobody&how=nonsense")
     assert list(watched.answers()) == ["As it is"]  # an address may say anything
-    page.route("**/api/look", lambda route: route.abort())
+    page.route("**/api/inspect", lambda route: route.abort())
     watched.type("fe fu")
     assert "does not answer" in page.inner_text(".problem")
-    page.unroute("**/api/look")
+    page.unroute("**/api/inspect")
     watched.type("fe fu gi")
     assert page.inner_text(".problem") == "" and list(watched.answers()) == ["As it is"]
     watched.wrong.clear()  # the browser's own line about the request that failed
@@ -250,7 +254,8 @@ CONTRAST = """() => {
     return [255, 255, 255];
   };
   const texts = [...document.querySelectorAll('h1, h2, h3, p, button, select, label, mark, textarea, a')];
-  return texts.filter(e => e.checkVisibility() && !e.closest('.map') && !e.matches('.skip')).map(element => {
+  const shown = texts.filter(e => e.checkVisibility() && !e.closest('.picture') && !e.matches('.skip'));
+  return shown.map(element => {
     const [a, b] = [light(numbers(getComputedStyle(element).color)), light(behind(element))];
     return [(Math.max(a, b) + .05) / (Math.min(a, b) + .05), element.outerHTML.slice(0, 80)];
   });
@@ -264,4 +269,4 @@ def test_all_text_has_contrast(watched, scheme):
     found = page.evaluate(CONTRAST)
     assert len(found) > 20
     assert [(ratio, what) for ratio, what in found if ratio < 4.5] == []
-    assert re.search("new|gone|same", page.inner_text(".card[data-how=take_away]"))  # not by colour alone
+    assert re.search("new|gone|same", page.inner_text(".card[data-how=delete]"))  # not by colour alone

@@ -13,9 +13,9 @@ import torch
 
 from claims.experiment import train
 from claims.texts import Texts, loss
-from regard.audits import AUDITS, of_model
-from regard.audits.looking_elsewhere import looking_elsewhere
-from regard.audits.training import even
+from regard.audits import AUDITS, Case
+from regard.audits.adversary_loss import adversary_loss
+from regard.audits.retraining import uniform_weights
 from regard.core.tokens import UNK
 from regard.data.corpora.sentiment import NEGATIVE, POSITIVE, sentiment
 from regard.models.classifiers import CLASSIFIERS
@@ -51,7 +51,7 @@ def new(name, seed, remedies=(), **settings):
 
 
 def uniform(model, batch):
-    with model.looking_with(even(batch.lengths, 1, batch.tokens.shape[1])):
+    with model.looking_with(uniform_weights(batch.lengths, 1, batch.tokens.shape[1])):
         return loss(model, batch)
 
 
@@ -92,7 +92,7 @@ def looks_elsewhere(name, seed, strength, steps=STEPS):
     base, model = fitted(name, seed), new(name, seed + 1000)
 
     def way(model, batch):
-        return looking_elsewhere(model, base, batch.tokens, batch.lengths, strength).mean()
+        return adversary_loss(model, base, batch.tokens, batch.lengths, strength).mean()
 
     train(model, texts(seed).batches(seed), steps, RATE, loss=way)
     return model
@@ -102,7 +102,7 @@ def case_of(model, seed, part=None):
     part = texts(seed).test.some(slice(ITEMS)) if part is None else part
     rows = [row[:n].tolist() for row, n in zip(part.tokens, part.lengths, strict=True)]
     marks = [row[:n].tolist() for row, n in zip(part.gold, part.lengths, strict=True)]
-    case = of_model(model, rows, labels=part.wanted, highlights=marks)
+    case = Case.from_model(model, rows, labels=part.wanted, highlights=marks)
     return case
 
 

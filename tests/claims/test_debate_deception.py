@@ -18,7 +18,7 @@ import pytest
 from claims.debate import BILSTM, MLP, accuracy, case, case_of, deceiving_late, feeling, fitted, hidden, texts
 from claims.debate import finding as found_by
 from claims.experiment import held, over_seeds, report
-from regard.audits.deception import length_ratio, mass
+from regard.audits.tests.deception import length_ratio, mass
 
 pytestmark = pytest.mark.slow
 DECEIVE = (("deceive", 1.0),)

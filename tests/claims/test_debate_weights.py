@@ -23,7 +23,7 @@ import pytest
 from claims.debate import BILSTM, MLP, case, finding, fitted, texts
 from claims.experiment import held, over_seeds, report
 from claims.texts import looked
-from regard.audits.training import even
+from regard.audits.retraining import even
 
 pytestmark = pytest.mark.slow
 FEWER = False  # whether fewer weights must go in the order of the gradient

@@ -12,8 +12,8 @@ from torch import nn
 import regard
 from explanations.toys import TwoLayers, random_weights, texts
 from regard.explanations import attention, flow, rollout
-from regard.explanations.flow import flowing, largest_flows
-from regard.explanations.looked import bare
+from regard.explanations.flow_network import flowing, largest_flows
+from regard.explanations.layer_stack import bare
 from regard.explanations.rollout import rolled
 
 BELOW = torch.tensor([[1, 0, 0], [0.5, 0.5, 0], [0, 0.5, 0.5]], dtype=torch.float64)

@@ -208,7 +208,7 @@ def test_what_cannot_be_asked_is_said():
 
 @pytest.mark.parametrize("how", ["none", "mask", "delete"])
 def test_long_white_space_takes_no_time(how):
-    """A text is refused by its characters before anything is done with it; below that bound work is linear."""
+    """A text is refused by its characters before any work; below that bound work is linear."""
     started = perf_counter()
     with pytest.raises(InvalidRequest, match="40,004 characters; at most 16,384"):
         inspect(system_of("heads"), "a" + 40_000 * " " + "b c", words=[2], how=how, longest=512)

@@ -66,7 +66,7 @@ def test_nothing_is_answered_without_the_token(runs):
         ):
             reply = client.get(path)
             assert reply.status == 401 and "token" in reply.json()["error"]
-        assert client.look("du ga").status == 401
+        assert client.inspect("du ga").status == 401
         for wrong in (f"{TOKEN}x", "", "Bearer", "é"):
             assert client.get("/", Authorization=f"Bearer {wrong}".encode()).status == 401
         assert client.get("/", Cookie="regard=wrong; =;;").status == 401

@@ -13,11 +13,12 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from inspection.tiny_runs import COPIED as TEXT
+from inspection.tiny_runs import folder_of, system_of
 from regard.cli import app
-from regard.serve import look
+from regard.inspection import inspect
 
 RUN = [sys.executable, "-c", "from regard.cli import main; main()"]
-TEXT = "du ga bo ge"
 STARTS = {"html": b"<!DOCTYPE html>", "png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
 
@@ -34,9 +35,9 @@ def complaint(*arguments):
 
 
 @pytest.mark.parametrize("ending", STARTS)
-def test_view_writes_a_picture_and_says_what_was_said(folders, tmp_path, ending):
-    file = tmp_path / f"map.{ending}"
-    done = run("view", folders[0], "--text", TEXT, "--out", file)
+def test_view_writes_a_picture_and_says_what_was_said(tmp_path, ending):
+    file = tmp_path / f"weights.{ending}"
+    done = run("view", folder_of("heads"), "--text", TEXT, "--out", file)
     assert done.exit_code == 0, done.output
     answer, path = done.stdout.splitlines()
     assert path == str(file) and answer.split()
@@ -44,23 +45,23 @@ def test_view_writes_a_picture_and_says_what_was_said(folders, tmp_path, ending)
 
 
 @pytest.mark.parametrize("kind", ["heat_map", "lines", "words", "steps", "heads", "layers"])
-def test_view_draws_every_kind(folders, tmp_path, kind):
-    file = tmp_path / "map.html"
-    done = run("view", folders[0], "--text", TEXT, "--kind", kind, "--out", file)
+def test_view_draws_every_kind(tmp_path, kind):
+    file = tmp_path / "weights.html"
+    done = run("view", folder_of("heads"), "--text", TEXT, "--kind", kind, "--out", file)
     assert done.exit_code == 0, done.output
     page = file.read_text(encoding="utf-8")
     assert f'"kind":"{kind}"' in page and "scaled_dot" in page and len(page) < 150_000
 
 
-def test_view_draws_the_layer_and_head_asked_for(folders, runs, tmp_path):
-    file = tmp_path / "map.html"
-    done = run("view", folders[0], "--text", TEXT, "--layer", 1, "--head", 2, "--out", file)
+def test_view_draws_the_layer_and_head_asked_for(tmp_path):
+    file = tmp_path / "weights.html"
+    done = run("view", folder_of("heads"), "--text", TEXT, "--layer", 1, "--head", 2, "--out", file)
     assert done.exit_code == 0
     page = file.read_text(encoding="utf-8")
     assert "layer 1 of 2, head 2 of 2 (decoder.0.cross)" in page
     data = json.loads(re.search('<script type="application/json"[^>]*>(.*?)</script>', page)[1])
-    wanted = look(runs["heads"], TEXT).weights[0][1]
-    torch.testing.assert_close(torch.tensor(data["maps"][0]["weights"]), wanted, atol=1e-4, rtol=1e-4)
+    wanted = inspect(system_of("heads"), TEXT).weights[0][1]
+    torch.testing.assert_close(torch.tensor(data["matrices"][0]["weights"]), wanted, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -70,36 +71,46 @@ def test_view_draws_the_layer_and_head_asked_for(folders, runs, tmp_path):
         (["--head", 9], "--head must be from 1 to 2; got 9"),
         (["--layer", 0], "Invalid value for '--layer'"),
         (["--kind", "pie"], 'no kind "pie". Known: heat_map'),
-        (["--kind", "heads", "--head", 1], "--kind heads shows all layers"),
-        (["--out", "map.doc"], "map.doc"),
-        (["--out", "/proc/map.html"], "cannot be written"),
+        (["--kind", "heads", "--head", 1], "kind heads shows all layers"),
+        (["--out", "weights.doc"], "weights.doc"),
+        (["--out", "/proc/weights.html"], "cannot be written"),
         (["--text", "  "], "there are no words"),
     ],
 )
-def test_wrong_views_are_named(folders, tmp_path, more, says):
-    given = {"--text": TEXT, "--out": tmp_path / "map.html"}
+def test_wrong_views_are_named(tmp_path, more, says):
+    given = {"--text": TEXT, "--out": tmp_path / "weights.html"}
     given |= dict(zip(more[::2], more[1::2], strict=True))
-    assert says in complaint("view", folders[0], *(part for pair in given.items() for part in pair))
+    assert says in complaint("view", folder_of("heads"), *(part for pair in given.items() for part in pair))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_runs_that_are_none_are_named(folders, tmp_path):
-    assert "has no attention" in complaint("view", folders[2], "--text", TEXT, "--out", tmp_path / "a.html")
+def test_runs_that_are_none_are_named(tmp_path):
+    assert "has no attention" in complaint(
+        "view", folder_of("rnn"), "--text", TEXT, "--out", tmp_path / "a.html"
+    )
     assert "there is no folder" in complaint(
         "view", tmp_path / "no", "--text", "a", "--out", tmp_path / "a.html"
     )
     assert "holds no run" in complaint("serve", tmp_path)
-    assert "the same folder twice" in complaint("serve", folders[0], folders[0])
+    assert "the same folder twice" in complaint("serve", folder_of("heads"), folder_of("heads"))
     assert "cannot listen at 203.0.113.1" in complaint(
-        "serve", folders[0], "--host", "203.0.113.1", "--port", 1
+        "serve", folder_of("heads"), "--host", "203.0.113.1", "--port", 1
     )
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_serve_prints_its_address_and_stops_when_told(folders, host):
+def test_serve_prints_its_address_and_stops_when_told(host):
     environment = {**os.environ, "REGARD_TOKEN": ""}
     process = subprocess.Popen(
-        [*RUN, "serve", *map(str, folders), "--host", host, "--port", "0"],
+        [
+            *RUN,
+            "serve",
+            *(str(folder_of(name)) for name in ("heads", "sparse", "rnn")),
+            "--host",
+            host,
+            "--port",
+            "0",
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

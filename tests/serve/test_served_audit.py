@@ -3,8 +3,8 @@
 import json
 
 import regard
-from regard.serve import open_runs
-from serve.tiny import serving
+from inspection.tiny_runs import folder_of
+from serve.tiny import opened, serving
 
 EVIL = "<script>alert(1)</script>"
 
@@ -29,13 +29,13 @@ def test_a_run_without_an_audit_says_so_and_has_no_link(client, runs):
     assert client.get("/audit/..%2F..%2Fetc%2Fpasswd").status == 422
 
 
-def test_an_audit_is_served_from_what_it_says_not_from_the_file_that_lies_there(judge_folders):
-    folder = next(iter(judge_folders.values()))
+def test_an_audit_is_served_from_what_it_says_not_from_the_file_that_lies_there():
+    folder = folder_of("bilstm")
     there = folder / "audit"
     report(f"the {EVIL}").save(there / "quick.json")
     (there / "quick.html").write_text(f"<body>{EVIL}</body>", encoding="utf-8")
     try:
-        with serving(open_runs([folder])) as client:
+        with serving(opened("bilstm")) as client:
             (facts,) = client.get("/api/runs").json()
             assert facts["audit"] == f"/audit/{folder.name}"
             answer = client.get(facts["audit"])

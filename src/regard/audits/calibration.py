@@ -1,14 +1,14 @@
-"""Calibration: where the thresholds of the verdict come from, and how well the verdict then tells apart.
+"""Calibration: how the thresholds of the verdict are fitted, and how well the grade then separates models.
 
     failed = median of a test's strength over the unfaithful models        passed = over the faithful ones
 
-A test whose two medians are in the wrong order, or nearer to each other than NEAR, cannot tell the two apart
-and is left out of the grade. Ramps are fixed on other seeds than those that are reported. Leave-one-kind-out:
-every kind is also judged with ramps that were fixed without it.
+A test whose two medians are in the wrong order, or nearer to each other than NEAR, does not separate the two
+and is left out of the grade. Thresholds are fitted on other seeds than those that are reported.
+Leave-one-kind-out: every kind is also graded with thresholds that were fitted without it.
 
     AUC = P(grade of a faithful model > grade of an unfaithful one) + ½ P(they are equal)
 
-A model without a grade, because too little could be tested, counts as ½ and is counted.
+A model without a grade, because too little could be tested, counts as ½.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from regard.audits.audit import tried
+from regard.audits.examine import tried
 from regard.audits.finding import Finding
-from regard.audits.table import AUDITS
+from regard.audits.register import AUDITS
 from regard.audits.thresholds import GIVEN, RAMPS, Ramp
 from regard.audits.verdict import judge
 
 if TYPE_CHECKING:  # the package of planted models imports this file
-    from regard.audits.planted.table import Planted
+    from regard.audits.planted.kinds import Planted
 
 NEAR = 0.05  # medians of a test must be further apart
 UNKNOWN = 0.5  # the grade of a model that has none
@@ -48,7 +48,7 @@ class Result:
         return judge(self.findings, ramps={**GIVEN, **ramps}).grade
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: of each test, value, yardstick, interval and inputs."""
+        """For JSON: of each test, value, baseline (as "yardstick"), interval and inputs."""
         tests = {
             name: {key: getattr(finding, key) for key in ("value", "yardstick", "interval", "inputs", "why")}
             for name, finding in self.findings.items()
@@ -59,7 +59,7 @@ class Result:
 KEYS = ("kind", "seed", "faithful", "accuracy", "tries", "facts")
 
 
-def from_dict(given: Mapping[str, Any]) -> Result:
+def result_of(given: Mapping[str, Any]) -> Result:
     """The result that `as_dict` was made of."""
     findings = {
         name: Finding(
@@ -79,7 +79,7 @@ def run(
     kinds: Iterable[str], seeds: Iterable[int], quick: bool = True, listen: Listen | None = None
 ) -> list[Result]:
     """Train a model of each kind from each seed and audit it."""
-    from regard.audits.planted.table import plant
+    from regard.audits.planted.kinds import plant
 
     results, kinds = [], list(kinds)
     for seed in seeds:
@@ -110,7 +110,7 @@ def audited(planted: "Planted", quick: bool = True) -> Result:
 
 
 def fix(results: Sequence[Result]) -> dict[str, Ramp]:
-    """The ramps that these results give, for every test that tells the two groups apart."""
+    """The ramps that these results give, for every test that separates the two groups."""
     ramps: dict[str, Ramp] = {}
     for name, audit in AUDITS.items():
         if audit.condition is None or name in GIVEN:
@@ -151,11 +151,11 @@ def graded(grade: float | None) -> float:
 
 
 def without(kind: str, results: Sequence[Result]) -> dict[str, Ramp]:
-    """The ramps that come of all kinds but one."""
+    """The ramps fitted on all kinds but one."""
     return fix([result for result in results if result.kind != kind])
 
 
 def left_out(calibrated: Sequence[Result], reported: Sequence[Result]) -> list[float | None]:
-    """The grade of each reported model by ramps that were fixed without its kind."""
+    """The grade of each reported model by ramps that were fitted without its kind."""
     ramps = {kind: without(kind, calibrated) for kind in {result.kind for result in reported}}
     return [result.grade(ramps[result.kind]) for result in reported]

@@ -1,11 +1,7 @@
-"""What a test of an audit returns: a number, its yardstick, an interval, and on how many inputs."""
+"""What a test of an audit returns: a number, its baseline, an interval, and on how many inputs."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
-
-
-class NotApplicable(Exception):
-    """A test cannot be made here; the message says why, to be read after "because"."""
 
 
 @dataclass(frozen=True)
@@ -13,10 +9,10 @@ class Finding:
     """The outcome of one test; one that could not be made has no value, and `why` says the reason."""
 
     value: float | None
-    yardstick: float | None  # what the value must be seen against
+    yardstick: float | None  # the baseline: what the value must be compared with
     interval: tuple[float, float] | None  # of the value: 95 %, by bootstrap over inputs
     inputs: int
-    says: str  # what value and yardstick are, one line
+    says: str  # what value and baseline are, one line
     why: str | None = None  # not applicable, because …
     details: dict[str, Any] = field(default_factory=dict)  # further figures, for the report
 

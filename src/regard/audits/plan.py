@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 
-from regard.audits.case import Case
-from regard.audits.table import AUDITS, Audit
+from regard.audits import retraining
+from regard.audits.register import AUDITS, Audit
+from regard.tasks.case import Case, NotApplicable
 
 # The options of a quick audit, where they differ from those of a full one.
 QUICK: dict[str, dict[str, Any]] = {"permutation": {"shuffles": 30}, "adversary": {"steps": 120, "draws": 30}}
@@ -39,6 +40,7 @@ def plan(case: Case, *, quick: bool) -> Plan:
         else:
             tests.append(audit)
     once, again = _timed(case)
+    training = retraining.seconds(case.train) if any(audit.trains for audit in tests) else 0.0
     n = float(case.lengths.double().mean())
     seconds = {}
     for audit in tests:
@@ -50,29 +52,26 @@ def plan(case: Case, *, quick: bool) -> Plan:
             "contradiction": n * again + once,
             "leave_one_out_correlation": n * once,
         }
-        train = getattr(case.train, "seconds", 0.0) * getattr(audit.function, "trainings", 1)
-        seconds[audit.name] = passes.get(audit.name, 2 * once) + (train if audit.trains else 0.0)
+        seconds[audit.name] = passes.get(audit.name, 2 * once) + audit.trains * audit.trainings * training
     tests.sort(key=lambda audit: seconds[audit.name])
     return Plan(tests, left_out, seconds)
 
 
 def _timed(case: Case) -> tuple[float, float]:
-    """Seconds to read all texts once, and to answer once more with other weights; 0 where that fails."""
+    """Seconds to predict all texts once, and to predict them once with other weights."""
+    some, again = torch.arange(min(64, len(case))), 0.0
     try:
         batches = case.batches  # whatever must be compiled or loaded is, by now
-        some = torch.arange(min(64, len(case)))
-        started = perf_counter()
+        start = perf_counter()
         case.predict([case.texts[i] for i in some.tolist()], some)
-        once = (perf_counter() - started) * len(case) / len(some)
-        again = 0.0
+        once = (perf_counter() - start) * len(case) / len(some)
         for batch in batches:
-            if batch.again is None:
-                continue
-            with torch.no_grad():
-                batch.again(batch.weights)
-                started = perf_counter()
-                batch.again(batch.weights)
-                again += perf_counter() - started
-        return once, again
-    except Exception:  # whatever is wrong, the tests will say it
+            if batch.with_weights is not None:
+                with torch.no_grad():
+                    batch.intervene(batch.weights)
+                    start = perf_counter()
+                    batch.intervene(batch.weights)
+                    again += perf_counter() - start
+    except NotApplicable:  # no probabilities, or no weights: the tests report it
         return 0.0, 0.0
+    return once, again

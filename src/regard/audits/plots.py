@@ -1,7 +1,7 @@
 """Small pictures inside a report: the scale of the grade, and a strip for each test."""
 
 from regard.audits.finding import Finding
-from regard.audits.table import Audit
+from regard.audits.register import Audit
 from regard.audits.thresholds import Ramp
 from regard.audits.verdict import IS, PARTLY
 
@@ -23,21 +23,21 @@ def scale(grade: float | None) -> str:
 
 
 def strip(audit: Audit, finding: Finding, ramp: Ramp | None) -> str:
-    """Value and interval (filled), yardstick (a ring), and where it would be failed or passed."""
+    """Value and interval (filled), baseline (a ring), and where the test is failed or passed."""
     if finding.value is None:
         return ""
     low, high = finding.interval or (finding.value, finding.value)
     ends = [finding.value, low, high, *([] if finding.yardstick is None else [finding.yardstick])]
-    judged = ramp if ramp is not None and audit.judged == "value" else None
-    ends += judged or ()
+    ramp = ramp if ramp is not None and audit.graded == "value" else None
+    ends += ramp or ()
     left, right = min(0.0, *ends), max(1.0 if max(ends) <= 1 else 0.0, *ends)
 
     def x(value: float) -> float:
         return 4 + 152 * (value - left) / ((right - left) or 1)
 
     drawn = '<rect class="track" x="4" y="12" width="152" height="2"/>'
-    if judged is not None:
-        failed, passed = judged
+    if ramp is not None:
+        failed, passed = ramp
         for kind, start, stop in (
             ("miss", left, failed) if failed < passed else ("miss", failed, right),
             ("pass", passed, right) if failed < passed else ("pass", left, passed),
@@ -46,9 +46,9 @@ def strip(audit: Audit, finding: Finding, ramp: Ramp | None) -> str:
             drawn += f'<rect class="{kind}" x="{x(start):.1f}" y="8" width="{wide:.1f}" height="10"/>'
     drawn += f'<line class="interval" x1="{x(low):.1f}" x2="{x(high):.1f}" y1="13" y2="13"/>'
     if finding.yardstick is not None:
-        drawn += f'<circle class="yardstick" cx="{x(finding.yardstick):.1f}" cy="13" r="4.5"/>'
+        drawn += f'<circle class="baseline" cx="{x(finding.yardstick):.1f}" cy="13" r="4.5"/>'
     drawn += f'<circle class="value" cx="{x(finding.value):.1f}" cy="13" r="3.5"/>'
     label = f"value {finding.value:.3f}" + (
-        "" if finding.yardstick is None else f", yardstick {finding.yardstick:.3f}"
+        "" if finding.yardstick is None else f", baseline {finding.yardstick:.3f}"
     )
     return f'<svg class="strip" viewBox="0 0 160 26" role="img" aria-label="{label}">{drawn}</svg>'

@@ -1,4 +1,4 @@
-"""The report of an audit: the answer, what it rests on, and what it leaves open."""
+"""The report of an audit: the answer, the findings it rests on, and its limits."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,29 +7,30 @@ from pathlib import Path
 from typing import Any
 
 from regard.audits.finding import Finding
-from regard.audits.verdict import Judged
+from regard.audits.verdict import ConditionResult
 from regard.core.files import write_text
 
 LIMITS = (
     "It is about these texts, and texts like them: another kind of text needs another audit.",
     "It says whether weights are evidence of what the model used, not whether the model is right, nor "
-    "whether people find the weights plausible; plausibility, where measured, is shown apart and not graded.",
-    "Leaving words out and changing weights put the model where it was not trained: what it does there is "
-    "what is measured.",
-    "The thresholds of the grade were fixed on models whose truth is known by construction; the "
-    "documentation says how often it misjudged others of these.",
+    "whether people find the weights plausible; plausibility, where measured, is shown separately and not "
+    "graded.",
+    "Deleted words and changed weights are inputs the model was not trained on: its behaviour there is what "
+    "is measured.",
+    "The thresholds of the grade were fitted on models whose faithfulness is known by construction; the "
+    "documentation says how often the grade was wrong on others of these.",
 )
 
 
 @dataclass(frozen=True)
 class Example:
-    """A text where attention and evidence agree, or do not."""
+    """A text where attention and leave-one-out agree, or do not."""
 
     words: list[str]
     weights: list[float]
-    evidence: list[float]  # how much the answer changes without the word
+    evidence: list[float]  # how much the prediction changes without the word
     tau: float  # their rank correlation
-    says: str  # the class, and how likely
+    says: str  # the predicted class and its probability
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Report:
     name: str
     grade: float | None  # 0 to 1; None if fewer than two conditions were tested
     answer: str
-    conditions: dict[str, Judged]
+    conditions: dict[str, ConditionResult]
     tests: dict[str, Finding]
     inputs: int
     quick: bool
@@ -51,7 +52,7 @@ class Report:
     limits: Sequence[str] = LIMITS
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: NaN and infinity, which it has not, are null."""
+        """For JSON; NaN and infinity, which JSON does not have, are null."""
         cleaned: dict[str, Any] = _clean(asdict(self))
         return cleaned
 
@@ -59,7 +60,7 @@ class Report:
     def from_dict(cls, what: Mapping[str, Any]) -> "Report":
         """The report that `as_dict` described."""
         parts = dict(what)
-        parts["conditions"] = {name: Judged(**one) for name, one in what["conditions"].items()}
+        parts["conditions"] = {name: ConditionResult(**one) for name, one in what["conditions"].items()}
         parts["tests"] = {name: finding_of(one) for name, one in what["tests"].items()}
         for side in ("agree", "disagree"):
             parts[side] = [Example(**one) for one in what[side]]
@@ -77,7 +78,7 @@ class Report:
         if path.suffix == ".json":
             text = json.dumps(self.as_dict(), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
         else:
-            from regard.audits.page import page
+            from regard.audits.report_page import page
 
             text = page([self])
         path.parent.mkdir(parents=True, exist_ok=True)

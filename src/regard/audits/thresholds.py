@@ -1,14 +1,15 @@
 """Thresholds: between which two numbers a test goes from failed (0) to passed (1).
 
-FIXED were fixed on planted models, whose truth is known (`regard.audits.planted`): failed is the median of
-the unfaithful ones, passed that of the faithful ones, of seeds that are not reported. A test that is in
-none of the tables is made and shown, and not judged. `python -m regard.audits.planted fix` repeats it.
+FIXED were fitted on planted models, whose faithfulness is known (`regard.audits.planted`): failed is the
+median over the unfaithful ones, passed that over the faithful ones, for seeds that are not reported. A test
+in none of the tables is shown and not graded. `python -m regard.audits.planted fix` repeats it.
 
-TRAINED are those of the tests that train, fixed in the same way by `fix --full`.
+TRAINED are those of the tests that train, fitted in the same way by `fix --full`.
 
-GIVEN were set by hand, for planted models cannot fix them. `consistency` is a gate: a model with the weights
-that are its own answers as before, of any kind. Of functions there is no gradient, and there are no states:
-the two tests of these lie between a BiLSTM and a model without context, both trained on generated sentiment.
+GIVEN were set by hand, since planted models cannot fit them. `consistency` is a gate: any model whose own
+weights are put back predicts as before. Planted models are functions, without gradients or hidden states: the
+thresholds of the two tests on these lie between a BiLSTM and a model without context, both trained on
+generated sentiment.
 """
 
 Ramp = tuple[float, float]  # failed at, passed at

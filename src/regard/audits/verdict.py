@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Literal
 
 from regard.audits.finding import Finding
-from regard.audits.table import AUDITS, CONDITIONS
+from regard.audits.register import AUDITS, CONDITIONS
 from regard.audits.thresholds import RAMPS, Ramp
 
 HELD = 0.5
@@ -24,25 +24,25 @@ State = Literal["held", "failed", "not tested"]
 
 
 @dataclass(frozen=True)
-class Judged:
-    """One of the three conditions."""
+class ConditionResult:
+    """How one of the three conditions came out."""
 
     state: State
     score: float | None  # 0 to 1
-    tests: dict[str, float]  # the scores it is made of
+    tests: dict[str, float]  # the scores it is the mean of
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the findings come to."""
+    """Grade, answer and conditions."""
 
     grade: float | None
     answer: str
-    conditions: dict[str, Judged]
+    conditions: dict[str, ConditionResult]
 
 
 def score(name: str, finding: Finding, ramps: Mapping[str, Ramp] = RAMPS) -> float | None:
-    """How well a test was passed, 0 to 1; None if it was not made, or is not judged."""
+    """How well a test was passed, 0 to 1; None if it was not made, or is not graded."""
     strength = AUDITS[name].strength(finding)
     if strength is None or name not in ramps:
         return None
@@ -56,7 +56,7 @@ def judge(
     findings: Mapping[str, Finding], name: str = "this attention", ramps: Mapping[str, Ramp] = RAMPS
 ) -> Verdict:
     """Conditions, grade and answer."""
-    conditions: dict[str, Judged] = {}
+    conditions: dict[str, ConditionResult] = {}
     for condition in CONDITIONS:
         scores = {
             test: found
@@ -66,23 +66,23 @@ def judge(
         graded = [found for test, found in scores.items() if not AUDITS[test].gate]
         gates = [found for test, found in scores.items() if AUDITS[test].gate]
         if not graded:
-            conditions[condition] = Judged("not tested", None, scores)
+            conditions[condition] = ConditionResult("not tested", None, scores)
             continue
         total = min([fmean(graded), *gates])
-        conditions[condition] = Judged("held" if total >= HELD else "failed", total, scores)
-    tested = [judged.score for judged in conditions.values() if judged.score is not None]
+        conditions[condition] = ConditionResult("held" if total >= HELD else "failed", total, scores)
+    tested = [result.score for result in conditions.values() if result.score is not None]
     grade = fmean(tested) if len(tested) >= 2 else None
     return Verdict(grade, sentence(grade, name, conditions), conditions)
 
 
-def sentence(grade: float | None, name: str, conditions: Mapping[str, Judged]) -> str:
+def sentence(grade: float | None, name: str, conditions: Mapping[str, ConditionResult]) -> str:
     """The answer, in one sentence."""
     if grade is None:
         return f"Too little could be tested to say whether {name} is evidence of what the model used."
     how = "is" if grade >= IS else "is partly" if grade >= PARTLY else "is not"
     by: dict[State, list[str]] = {"held": [], "failed": [], "not tested": []}
-    for condition, judged in conditions.items():
-        by[judged.state].append(SAYS[condition][judged.state])
+    for condition, result in conditions.items():
+        by[result.state].append(SAYS[condition][result.state])
     reasons = "; ".join(by["held"] + by["failed"] + by["not tested"])
     return f"{name[0].upper()}{name[1:]} {how} evidence of what the model used ({grade:.2f} of 1): {reasons}."
 
@@ -94,13 +94,13 @@ SAYS: dict[str, dict[State, str]] = {
         "not tested": "whether decisions need the weights was not tested",
     },
     "hard to manipulate": {
-        "held": "other weights seldom give the same answers",
-        "failed": "quite other weights give the same answers",
-        "not tested": "whether other weights give the same answers was not tested",
+        "held": "other weights seldom give the same predictions",
+        "failed": "very different weights give the same predictions",
+        "not tested": "whether other weights give the same predictions was not tested",
     },
     "out of context": {
-        "held": "the words it names matter by themselves",
-        "failed": "the words it names matter little by themselves",
-        "not tested": "whether the words it names matter by themselves was not tested",
+        "held": "the words of high weight matter by themselves",
+        "failed": "the words of high weight matter little by themselves",
+        "not tested": "whether the words of high weight matter by themselves was not tested",
     },
 }

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.bench.case import SCALES, Case, Claim, Measured
 from regard.bench.timing import Effort, medians
-from regard.explanations.flow import largest_flows
+from regard.explanations.flow_network import largest_flows
 
 LAYERS, TOKENS = 6, 32
 PAIRS = {"networkx": 4, "scipy": 64, "igraph": 64}  # so many are asked for

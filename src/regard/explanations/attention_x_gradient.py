@@ -1,9 +1,9 @@
-"""Attention × gradient: the weight of a word times how steeply what the model says changes with that weight.
+"""Attention × gradient: the weight of a word times the gradient of the output with respect to that weight.
 
-    score of token j = Σ_i α_ij ∂y/∂α_ij        over heads and over the places i that look
+    score of token j = Σ_i α_ij ∂y/∂α_ij        over heads and queries i
 
-To first order what the answer would lose if the weight were 0. It has a sign. Of a model with several layers:
-those weights that read the words (the last layer).
+To first order what the output would lose if the weight were 0. It has a sign. Of a model with several layers:
+the weights that read the words (the last layer).
 
 Serrano & Smith (2019), "Is Attention Interpretable?", arXiv:1906.03731, §4, rank words by it.
 """
@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 
 from regard.core.attention_paths import attention_paths
-from regard.explanations.looked import attentive
-from regard.explanations.subject import Second, Target, subject
-from regard.explanations.table import register
+from regard.explanations.methods import register
 from regard.recording import intervene
+from regard.tasks.subject import Second, Target, eval_mode, explained_attentions, subject
 
 
 @register(needs="gradients", signed=True)
@@ -29,8 +28,8 @@ def attention_x_gradient(
     target: Target = None,
     second: Second | None = None,
 ) -> Tensor:
-    """Weight times gradient at each token (b, n), for the target class; default: the one the model says."""
-    paths = attentive(model, "attention_x_gradient")
+    """Weight times gradient at each token (b, n), for the target class; default: the predicted one."""
+    paths = explained_attentions(model, "attention_x_gradient")
     path = attention_paths(model).get("reader", paths[-1:])[0]
     asked = subject(model, inputs, lengths, second)
     classes, seen = asked.target(target), []
@@ -39,11 +38,11 @@ def attention_x_gradient(
         seen.append(weights if weights.requires_grad else weights.detach().requires_grad_())
         return seen[-1]
 
-    with asked.quiet(), torch.enable_grad(), intervene(model, watch, path):
+    with eval_mode(model), torch.enable_grad(), intervene(model, watch, path):
         y = asked.value(asked.outputs(), classes).sum()
     weights = seen[-1]  # (b, ..., m, n)
     slope = torch.autograd.grad(y, weights, allow_unused=True)[0] if y.requires_grad else None
     slope = torch.zeros_like(weights) if slope is None else slope
     scores = (weights * slope).detach().flatten(1, -2).sum(1)  # (b, n)
-    scores = scores[:, scores.shape[-1] - asked.inputs.shape[1] :]  # without a place before the words
+    scores = scores[:, scores.shape[-1] - asked.inputs.shape[1] :]  # without a position before the words
     return torch.where(asked.real, scores, 0)

@@ -1,26 +1,24 @@
-"""DiffMask: gates, learned from many texts, that keep as few words as the model needs to say what it says.
+"""DiffMask: gates, learned from many texts, that keep as few words as the model needs for its prediction.
 
     vⱼ = gate(hⱼ) ∈ [0, 1]        x̂ⱼ = vⱼ xⱼ + (1 − vⱼ) x̄        min E[Σⱼ 1(vⱼ > 0)]/n  so that  KL(y ‖ ŷ) ≤ m
 
-h are the states after some layer, 0 being the words' vectors, of the model as it is; ŷ is what the model
-says of the words x̂. So the gates of a layer show which words could be dropped, as far as the states of that
-layer know: as layers go up, more of them. The score of a word is P(vⱼ > 0).
+h are the hidden states after some layer, 0 being the word vectors, of the unchanged model; ŷ is the
+prediction for the words x̂. So the gates of a layer show which words could be dropped, as far as the hidden
+states of that layer tell: the higher the layer, the more. The score of a word is P(vⱼ > 0).
 
-A gate is a small network of the state alone, the same for all texts: it cannot see the answer of this one
-text and choose in hindsight, as a search for the fewest words of a single text would. So it must be learned
-first, from texts like those to be explained:
+A gate is a small network of one hidden state, the same for all texts: it cannot use the prediction for this
+text, as a search for the fewest words of a single text would. So it must be learned first, from texts like
+those to be explained:
 
     gates = learn_gates(model, tokens, lengths, layer=1)        scores = gates(tokens, lengths)
 
-v is Hard Concrete, σ((log u − log(1−u) + θ)/β) stretched to (−0.1, 1.1) and cut off, β = 2/3; λ, the price
-of KL, rises while KL is above the margin m and falls while it is below.
+v is Hard Concrete (`models.parts.hard_concrete`); λ, the weight of KL, rises while KL is above the margin m
+and falls while it is below.
 
 De Cao, Schlichtkrull, Aziz & Titov (2020), "How do Decisions Emerge across Layers in Neural Models?
-Interpretation with Differentiable Masking", arXiv:2004.14992. Hard Concrete: Louizos, Welling & Kingma
-(2018), arXiv:1712.01312.
-Departs from the paper: the gates of a layer see that layer alone, not the votes of those below; what stands
-in the place of a dropped word is the mean vector of the words, not a learned one, which could come to mean a
-class.
+Interpretation with Differentiable Masking", arXiv:2004.14992.
+Departs from the paper: the gates of a layer see that layer alone, not those below; a dropped word is replaced
+by the mean word vector, not by a learned vector, which could come to encode a class.
 """
 
 import math
@@ -31,24 +29,26 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.core.attention_paths import attention_paths
-from regard.explanations.subject import Second, Subject, subject
 from regard.models.parts.hard_concrete import open_probability, sample_gates
+from regard.tasks.subject import Second, Subject, eval_mode, subject
 
-DEAR, RISE = 3.0, 0.02  # where log λ begins, and how far it moves in a step, at most
+OPEN = 2.0  # the scores of gates before they have learned
+START, RISE = 3.0, 0.02  # initial log λ, and its largest change in a step
 TEXTS = 64  # in a step
 
 
 class Gates(nn.Module):
-    """Gates for the states of one layer of a model."""
+    """Gates for the hidden states of one layer of a model."""
 
     mean: Tensor  # (d,), x̄
 
     def __init__(self, model: Any, layer: int, width: int, mean: Tensor):
         super().__init__()
-        self.model = [model]  # not a part: its weights stay as they are
+        self.model = [model]  # not a submodule: its weights stay as they are
         self.layer = layer
-        self.gate = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1)).to(mean)
-        nn.init.constant_(self.gate[-1].bias, 2.0)  # type: ignore[arg-type]
+        first, last = nn.Linear(width, width), nn.Linear(width, 1)
+        nn.init.constant_(last.bias, OPEN)
+        self.gate = nn.Sequential(first, nn.Tanh(), last).to(mean)
         self.register_buffer("mean", mean)
 
     def forward(self, inputs: Any, lengths: Any = None, *, second: Second | None = None) -> Tensor:
@@ -58,12 +58,12 @@ class Gates(nn.Module):
             return torch.where(asked.real, open_probability(self.theta(states(asked, self.layer))), 0)
 
     def theta(self, h: Tensor) -> Tensor:
-        """The scores (b, n) of states (b, n, width)."""
+        """The scores (b, n) of hidden states (b, n, width)."""
         theta: Tensor = self.gate(h).squeeze(-1)
         return theta
 
     def masked(self, x: Tensor, gates: Tensor) -> Tensor:
-        """The words' vectors (b, n, d) as far as gates (b, n) let them through."""
+        """Word vectors (b, n, d), mixed with the mean one by gates (b, n)."""
         v = gates.unsqueeze(-1)
         return v * x + (1 - v) * self.mean
 
@@ -86,15 +86,15 @@ def learn_gates(
     if steps < 1:
         raise ValueError(f"steps must be at least 1; got {steps}.")
     asked = subject(model, inputs, lengths, second)
-    if not asked.halves or not isinstance(model, nn.Module):
+    if not asked.embeds or not isinstance(model, nn.Module):
         raise ValueError(
             "diffmask needs a model with embed and from_embedded; for a function use leave_one_out."
         )
-    with asked.quiet(), torch.no_grad():
-        x, h, said = asked.vectors(), states(asked, layer), asked.outputs().log_softmax(-1)
+    with eval_mode(model), torch.no_grad():
+        x, h, wanted = asked.vectors(), states(asked, layer), asked.outputs().log_softmax(-1)
     there = asked.real
-    price, chance = DEAR, torch.Generator().manual_seed(seed)
-    with torch.enable_grad(), asked.quiet(), torch.random.fork_rng(devices=[]):
+    price, chance = START, torch.Generator().manual_seed(seed)
+    with torch.enable_grad(), eval_mode(model), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         gates = Gates(model, layer, h.shape[-1], x[there].mean(0))
         optimiser = torch.optim.Adam(gates.parameters(), rate)
@@ -102,10 +102,9 @@ def learn_gates(
             some = torch.randperm(len(x), generator=chance)[:TEXTS].to(x.device)
             theta = gates.theta(h[some])
             noise = torch.rand(theta.shape, generator=chance, dtype=theta.dtype).to(x.device)
-            heard = asked.outputs(
-                gates.masked(x[some], sample_gates(theta, noise)), asked.lengths[some], some
-            )
-            lost = divergence(said[some], heard.log_softmax(-1))
+            masked = gates.masked(x[some], sample_gates(theta, noise))
+            found = asked.outputs(masked, asked.lengths[some], some).log_softmax(-1)
+            lost = divergence(wanted[some], found)
             kept = open_probability(theta)[there[some]].mean()
             own = list(gates.parameters())
             for p, gradient in zip(own, torch.autograd.grad(kept + math.exp(price) * lost, own), strict=True):
@@ -116,7 +115,7 @@ def learn_gates(
 
 
 def states(asked: Subject, layer: int) -> Tensor:
-    """The states (b, n, width) after a layer, 0 being the words' vectors, of the model as it is."""
+    """The hidden states (b, n, width) after a layer, 0 being the word vectors, of the unchanged model."""
     named = attention_paths(asked.model).get("self", [])  # each is a child of its layer
     layers = [path.rsplit(".", 1)[0] for path in named]
     if not 0 <= layer <= len(layers):
@@ -124,20 +123,19 @@ def states(asked: Subject, layer: int) -> Tensor:
             f"layer must be from 0, the words, to {len(layers)}, the layers of this model; got {layer}."
         )
     if layer == 0:
-        with asked.quiet():
-            return asked.vectors()
+        return asked.vectors()
     found: list[Tensor] = []
     hook = asked.model.get_submodule(layers[layer - 1]).register_forward_hook(
         lambda module, inputs, output: found.append(output)
     )
     try:
-        with asked.quiet(), torch.no_grad():
+        with eval_mode(asked.model), torch.no_grad():
             asked.outputs()
     finally:
         hook.remove()
-    return found[-1][:, -asked.inputs.shape[1] :].detach()  # without what stands before the words
+    return found[-1][:, -asked.inputs.shape[1] :].detach()  # without positions before the words
 
 
-def divergence(said: Tensor, heard: Tensor) -> Tensor:
+def divergence(wanted: Tensor, found: Tensor) -> Tensor:
     """KL of log-probabilities (b, classes), the mean over texts."""
-    return F.kl_div(heard, said, reduction="batchmean", log_target=True)
+    return F.kl_div(found, wanted, reduction="batchmean", log_target=True)

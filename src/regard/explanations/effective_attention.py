@@ -1,9 +1,9 @@
-"""Effective attention: the part of the weights that the output can feel.
+"""Effective attention: the part of the weights that affects the output.
 
     A^⊥ = A P        P the projector onto the columns of T = (X W_V + b_V) W_O, so that A^⊥ T = A T
 
-The rest lies in the left null space of T and does nothing. With no more tokens than a head is wide there is
-no rest; beyond, A^⊥ and A drift apart. It can be negative, and its rows need not sum to 1.
+The rest lies in the left null space of T and has no effect. With no more tokens than the width of a head
+there is no rest; with more, A^⊥ and A differ. It can be negative, and its rows need not sum to 1.
 
 Brunner et al. (2020), "On Identifiability in Transformers", arXiv:1908.04211, §3.2.
 """
@@ -12,10 +12,10 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.explanations.looked import stack
+from regard.explanations.layer_stack import stack
+from regard.explanations.methods import register
 from regard.explanations.null_space import column_projector
-from regard.explanations.subject import Second
-from regard.explanations.table import register
+from regard.tasks.subject import Second
 
 
 @register(needs="values", signed=True)

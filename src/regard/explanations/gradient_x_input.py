@@ -1,4 +1,4 @@
-"""Gradient × input: how much of what the model says a word accounts for, were the model linear.
+"""Gradient × input: how much of the output a word accounts for, were the model linear.
 
     score of token j = ∂y/∂x_j · x_j
 
@@ -14,9 +14,8 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.explanations.gradient import slopes
-from regard.explanations.subject import Second, Target, subject
-from regard.explanations.table import register
+from regard.explanations.methods import register
+from regard.tasks.subject import Second, Target, slopes, subject
 
 
 @register(needs="gradients", signed=True)
@@ -29,6 +28,6 @@ def gradient_x_input(
     hold_attention: bool = False,
     second: Second | None = None,
 ) -> Tensor:
-    """Gradient times input at each token (b, n), for the target class; default: the one the model says."""
+    """Gradient times input at each token (b, n), for the target class; default: the predicted one."""
     vectors, slope = slopes(subject(model, inputs, lengths, second), target, hold_attention)
     return (vectors * slope).sum(-1)

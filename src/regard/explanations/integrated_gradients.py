@@ -1,10 +1,10 @@
-"""Integrated gradients: gradient × input, averaged on the way from nothing to the words.
+"""Integrated gradients: gradient × input, averaged along the path from a baseline to the words.
 
     score of token j = (x_j − x'_j) · ∫₀¹ ∂y/∂x_j at x' + a(x − x') da        x' = 0, unless a vector is given
 
-Scores sum to y(x) − y(x'), up to the error of the sum that stands for the integral. Texts for which they are
-off by more than 1 % (models with kinks) are done again with twice the steps, up to sixteen times as many.
-With hold_attention there is nothing they must sum to. By Captum.
+Scores sum to y(x) − y(x'), up to the error of numerical integration. Texts for which they are off by more
+than 1 % (models with kinks) are computed again with twice the steps, up to sixteen times as many. With
+hold_attention this does not hold. By Captum.
 
 Sundararajan, Taly & Yan (2017), "Axiomatic Attribution for Deep Networks", arXiv:1703.01365, §3. Captum:
 Kokhlikyan et al. (2020), arXiv:2009.07896.
@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import ShapeError
-from regard.explanations.gradient import held
-from regard.explanations.subject import Second, Target, subject
-from regard.explanations.table import register
+from regard.explanations.methods import register
+from regard.tasks.subject import Second, Target, eval_mode, held, subject
 
 TOKENS = 1 << 15  # times steps, that are computed at once
 CLOSE, DOUBLINGS = 0.01, 4
@@ -36,9 +35,9 @@ def integrated_gradients(
     hold_attention: bool = False,
     second: Second | None = None,
 ) -> Tensor:
-    """Integrated gradients at each token (b, n), for the target class; default: the one the model says.
+    """Integrated gradients at each token (b, n), for the target class; default: the predicted one.
 
-    From `baseline` (d,) in place of every word.
+    The path starts from `baseline` (d,) in place of every word.
     """
     try:
         from captum.attr import IntegratedGradients
@@ -67,7 +66,7 @@ def integrated_gradients(
         return found.sum(-1).detach().to(vectors.dtype)
 
     rows = torch.arange(len(vectors), device=vectors.device)
-    with asked.quiet(), torch.enable_grad():
+    with eval_mode(model), torch.enable_grad():
         if hold_attention:
             with held(asked):
                 return torch.where(asked.real, scores(rows, steps), 0)

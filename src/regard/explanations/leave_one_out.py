@@ -1,11 +1,11 @@
-"""Leave-one-out: what the model says with a word and without it.
+"""Leave-one-out: the output with a word and without it.
 
     score of token j = y(x) − y(x without j)                    measure="fall"
     score of token j = ½ Σ_c |p_c(x) − p_c(x without j)|        measure="tvd", that of Jain & Wallace
 
-Without a word means: the others close up ("delete"); its vector is 0 ("zero"); another token stands there (a
-number: that of the mask, say). It needs no derivative, so it does for any function. (Of one lecture's bullets
-on it, two, on Taylor and on coefficients, belong to the slide on gradients.)
+Without a word means: it is deleted ("delete"); its vector is 0 ("zero"); another token is in its place (a
+number: that of the mask, say). It needs no derivative, so it works for any function. (Of one lecture's
+bullets on it, two, on Taylor and on coefficients, belong to the slide on gradients.)
 
 Jain & Wallace (2019), "Attention is not Explanation", arXiv:1902.10186, §4.1; Li, Monroe & Jurafsky (2016),
 "Understanding Neural Networks through Representation Erasure", arXiv:1612.08220.
@@ -16,8 +16,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from regard.explanations.subject import Second, Subject, Target, subject
-from regard.explanations.table import register
+from regard.explanations.methods import register
+from regard.tasks.subject import Second, Subject, Target, eval_mode, subject
 
 TOKENS = 1 << 15  # that are computed at once
 
@@ -33,12 +33,12 @@ def leave_one_out(
     target: Target = None,
     second: Second | None = None,
 ) -> Tensor:
-    """What each token (b, n) adds to the target class; default: the one the model says."""
+    """What each token (b, n) adds to the target class; default: the predicted one."""
     asked = subject(model, inputs, lengths, second)
     if measure not in ("fall", "tvd"):
         raise ValueError(f'measure must be "fall" or "tvd"; got {measure!r}.')
     _check_way(asked, by)
-    with asked.quiet(), torch.no_grad():
+    with eval_mode(model), torch.no_grad():
         classes, whole = asked.target(target), asked.outputs()
         before = asked.value(whole, classes) if measure == "fall" else probabilities(asked, whole)
         start = asked.vectors() if by == "zero" else asked.inputs
@@ -69,7 +69,7 @@ def without(inputs: Tensor, lengths: Tensor, gone: Tensor, by: str | int) -> tup
 
 def probabilities(asked: Subject, outputs: Tensor) -> Tensor:
     """The probabilities of the classes (b, classes): what a function returns must be that."""
-    if asked.halves:
+    if asked.embeds:
         return outputs.softmax(-1) if outputs.shape[-1] > 1 else torch.cat([outputs, -outputs], -1).sigmoid()
     sums = outputs.sum(-1)
     if bool((outputs < 0).any()) or not torch.allclose(sums, torch.ones_like(sums), atol=1e-3):

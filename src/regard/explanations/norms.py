@@ -1,9 +1,9 @@
-"""Norms: how long the vector is that a place adds, not only by how much it is multiplied.
+"""Norms: the length of the vector that a token adds to the output, not only its weight.
 
     score of token j = ‖Σ_h α⁽ʰ⁾_ij f⁽ʰ⁾(x_j)‖        f⁽ʰ⁾(x) = (x W_V⁽ʰ⁾ + b_V⁽ʰ⁾) W_O⁽ʰ⁾
 
-A token can get much weight and add next to nothing, because its transformed vector is short: [SEP] and [CLS]
-do, in BERT. Without an output projection f(x) is the value.
+A token can have a large weight and add next to nothing, because its transformed vector is short: [SEP] and
+[CLS] do, in BERT. Without an output projection f(x) is the value.
 
 Kobayashi et al. (2020), "Attention is Not Only a Weight: Analyzing Transformers with Vector Norms",
 arXiv:2004.10102, §3.
@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.explanations.looked import stack
-from regard.explanations.subject import Second
-from regard.explanations.table import register
+from regard.explanations.layer_stack import stack
+from regard.explanations.methods import register
+from regard.tasks.subject import Second
 
 
 @register(needs="values")
@@ -39,7 +39,7 @@ def norms(
 def contributions(weights: Tensor, transformed: Tensor) -> Tensor:
     """‖Σ_h α f‖ (b, m, n) of weights (b, h, m, n) and transformed vectors (b, h, n, d).
 
-    By ‖Σ_h α_h f_h‖² = Σ_gh α_g α_h f_g·f_h, so that nothing of m × n × d is made.
+    By ‖Σ_h α_h f_h‖² = Σ_gh α_g α_h f_g·f_h, without a tensor of m × n × d.
     """
     dots = torch.einsum("bgnd,bhnd->bghn", transformed, transformed)
     squares = (torch.einsum("bgmn,bghn->bhmn", weights, dots) * weights).sum(1)

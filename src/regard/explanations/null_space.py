@@ -1,10 +1,10 @@
-"""What weights can change without any change of the output: the left null space of the transformed values.
+"""How weights can change without changing the output: the left null space of the transformed values.
 
     z = A T        T = (X W_V + b_V) W_O        (A + N) T = A T   whenever   N T = 0
 
 T is (n, d) but has rank at most d_v, the width of a head (one lecture says d): with more tokens than that,
 rows of N can be anything in a space of n − rank T dimensions, one less if the rows of A + N are to sum to 1
-as well. So weights cannot be told from others that do the same.
+as well. So weights are not identifiable from the output.
 
 Brunner et al. (2020), "On Identifiability in Transformers", arXiv:1908.04211, §3.
 """
@@ -22,14 +22,14 @@ def column_projector(transformed: Tensor) -> Tensor:
 
 
 def freedom(transformed: Tensor) -> Tensor:
-    """The dimensions (...) in which a row of weights can move, sum kept, and do the same: T (..., n, d)."""
+    """The dimensions (...) in which a row of weights can move, sum and output kept: T (..., n, d)."""
     extended = _with_ones(transformed)
     s = torch.linalg.svdvals(extended)
     return extended.shape[-2] - _counts(s, extended).sum(-1).long()
 
 
 def other_weights(weights: Tensor, transformed: Tensor, *, seed: int) -> Tensor:
-    """Other weights (..., m, n) that do the same with T (..., n, d): rows at least 0, with the same sums.
+    """Other weights (..., m, n) with the same output for T (..., n, d): rows at least 0, with the same sums.
 
     Each row goes in a random direction inside the null space until a weight would fall below 0.
     """
@@ -45,7 +45,7 @@ def other_weights(weights: Tensor, transformed: Tensor, *, seed: int) -> Tensor:
 
 
 def _with_ones(transformed: Tensor) -> Tensor:
-    """[T, 1], the column of ones as long as the longest of T, so that it neither drowns nor drowns them."""
+    """[T, 1], the column of ones scaled to the longest column of T, so that neither is lost in rounding."""
     scale = transformed.norm(dim=-2).amax(-1, keepdim=True).unsqueeze(-1) / transformed.shape[-2] ** 0.5
     ones = torch.where(scale > 0, scale, 1).expand(*transformed.shape[:-1], 1)
     return torch.cat([transformed, ones], -1)

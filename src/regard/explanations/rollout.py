@@ -1,9 +1,9 @@
-"""Rollout: what each top place got from each token, if layers mixed places as their weights say.
+"""Rollout: what each position of the top layer got from each token, if layers only mixed positions.
 
     A_l = ½W_l + ½I        R = A_L ⋯ A_2 A_1        (heads averaged; ½I is the residual connection)
 
-R_ij sums over all paths from place i at the top to token j the product of the weights along the path. Rows of
-R sum to 1. Of a decoder it is divided by the rollout of uniform attention: see `stack.explained`.
+R_ij sums over all paths from position i at the top to token j the product of the weights along the path. Rows
+of R sum to 1. Of a decoder it is divided by the rollout of uniform attention: see `layer_stack.explained`.
 
 Abnar & Zuidema (2020), "Quantifying Attention Flow in Transformers", arXiv:2005.00928, §3; that decoders need
 a correction: §5.
@@ -13,10 +13,9 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.explanations.looked import stack
-from regard.explanations.stack import Stack, explained
-from regard.explanations.subject import Second
-from regard.explanations.table import register
+from regard.explanations.layer_stack import Stack, explained, stack
+from regard.explanations.methods import register
+from regard.tasks.subject import Second
 
 
 @register(needs="weights")

@@ -42,8 +42,10 @@ def self_attention_caption(inspected: Inspected, which: str) -> str:
 def scores_caption(inspected: Inspected, method: str) -> str:
     """What the scores of words by a method of METHODS are."""
     signs = " A score below 0, orange, is against it." if METHODS[method].signed else ""
-    what, name = SCORES[METHODS[method].needs], inspected.name
-    return f"Scores of the words by {method}, for the answer {inspected.title} of {name}: {what}.{signs}"
+    probability = inspected.probabilities.get(inspected.said)
+    answer = inspected.said if probability is None else f"{inspected.said} ({probability:.3f})"
+    what = SCORES[METHODS[method].needs]
+    return f"Scores of the words by {method}, for the answer {answer} of {inspected.name}: {what}.{signs}"
 
 
 def change_caption(inspected: Inspected) -> str:

@@ -19,9 +19,9 @@ from regard.inspection.captions import (
     self_attention_caption,
     weights_caption,
 )
-from regard.inspection.controls import Value
+from regard.inspection.control import Value, controls, resolve_options
 from regard.inspection.inspected import Inspected, InvalidRequest, OutOfRange, self_attention
-from regard.inspection.word_scores import ATTENTION, word_scores
+from regard.inspection.method_scores import ATTENTION, word_scores
 from regard.views.base_view import MatrixView, View
 from regard.views.shown_text import shown as clean
 
@@ -59,6 +59,8 @@ def draw(
         raise InvalidRequest(f"kind {kind} shows all layers: layer and head are for the others.")
     if inspected.answer is None:
         raise InvalidRequest(f"{inspected.name} attended to nothing: there are no words.")
+    if method is not None:
+        resolve_options(controls(system), {"method": method})
     if method not in (None, ATTENTION):
         if kind != "words" or chosen:
             raise InvalidRequest("method colours the words: it goes with kind words, without layer and head.")

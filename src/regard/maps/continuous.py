@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from regard.continuous import Basis, Density
 from regard.continuous.basis import check_number
-from regard.continuous.fit_operator import weights_of
-from regard.continuous.weights import check_ridge, check_shape, spacing
+from regard.continuous.continuous_weights import check_ridge, check_shape, spacing
+from regard.continuous.ridge_operator import weights_of
 from regard.core.errors import ShapeError
 from regard.core.shapes import check, check_float, widened
 from regard.maps.softmax import softmax

@@ -6,9 +6,9 @@ A folder may come from anywhere; its report is read as data, never served as a f
 from pathlib import Path
 from urllib.parse import quote
 
-from regard.audits.folder import FOLDER, KINDS
-from regard.audits.page import page, page_policy
+from regard.audits.audit_folder import FOLDER, KINDS
 from regard.audits.report import Report
+from regard.audits.report_page import page, page_policy
 from regard.core.errors import RunError
 
 

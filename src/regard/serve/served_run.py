@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.core.errors import RunError
 from regard.inspection.captions import change_caption
-from regard.inspection.controls import Control, Value, controls, resolve_options
+from regard.inspection.control import Control, Value, controls, resolve_options
 from regard.inspection.deadline import watch
 from regard.inspection.description import check_inspectable, describe
 from regard.inspection.inspected import InvalidRequest, inspect

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, Response
 from starlette.exceptions import HTTPException
 
 from regard.core.errors import RunError
-from regard.inspection.controls import resolve_options
+from regard.inspection.control import resolve_options
 from regard.inspection.deadline import DeadlineExceeded
 from regard.inspection.inspected import How, InvalidRequest
 from regard.serve.audit_page import audit_page

@@ -1,22 +1,22 @@
-"""python -m regard.audits.planted: fix the thresholds and report how well they tell planted models apart.
+"""python -m regard.audits.planted: fit the thresholds and report how well they separate planted models.
 
     fix       models of seeds 100–104; prints the thresholds that come out, to be put into thresholds.py
-    report    models of seeds 0–4, judged by thresholds.py, and each kind without itself in the fixing
+    report    models of seeds 0–4, graded by thresholds.py, and each kind by thresholds fitted without it
     table     what was reported, as Markdown
 
 Results are written to FOLDER/planted_fixing.json and FOLDER/planted.json. With --full the audit is the one
 with training texts, and `fix` prints the thresholds of the tests that train; where a kind is left out, those
-of all tests are fixed anew. The files are then called planted_full_fixing.json and planted_full.json.
+of all tests are fitted anew. The files are then called planted_full_fixing.json and planted_full.json.
 """
 
 import argparse
 import json
 from pathlib import Path
 
-from regard.audits.calibration import Result, fix, from_dict, graded, run, separation
+from regard.audits.calibration import Result, fix, graded, result_of, run, separation
+from regard.audits.planted.kinds import KINDS
 from regard.audits.planted.summary import summary
-from regard.audits.planted.table import KINDS
-from regard.audits.table import AUDITS
+from regard.audits.register import AUDITS
 from regard.audits.thresholds import FIXED, GIVEN, TRAINED
 from regard.core.files import write_text
 
@@ -67,7 +67,7 @@ def measured(seeds: range, file: Path, full: bool) -> list[Result]:
 
 def read(file: Path) -> list[Result]:
     """Results from a file."""
-    return [from_dict(one) for one in json.loads(file.read_text(encoding="utf-8"))]
+    return [result_of(one) for one in json.loads(file.read_text(encoding="utf-8"))]
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Models trained to show other words than those they use.
+"""Models trained to attend to other words than those they use.
 
     loss = −log p(y | x) − λ log(1 − αᵀm)        m_j = 1 if x_j is a label word, and else 0
 
-A BiLSTM hands what a label word says on to its neighbours, and looks there. Without context the way out is
-the norm: a label word's vector grows as its weight falls, if nothing bounds it. For that the model must know
-first which words matter: it is trained without the penalty before; from scratch it does not learn.
+A BiLSTM encodes a label word in the hidden states of its neighbours, and attends to these. Without context
+the norm leaks: a label word's vector grows as its weight falls, if nothing bounds it. For that the model must
+first learn which words matter: it is trained without the penalty before; from scratch it does not learn.
 
 Pruthi et al. (2020), "Learning to Deceive with Attention-Based Explanations", arXiv:1909.07913, §3.
 """
@@ -13,13 +13,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.audits.planted.beside import mass
-from regard.audits.planted.handed import Answer, Halves, Looking, handed
-from regard.audits.planted.part import WIDTH, Scores, States, context
-from regard.audits.planted.plain import bilstm
-from regard.audits.planted.table import Made, register
-from regard.audits.planted.texts import VOCABULARY, Texts, is_label_word
-from regard.audits.planted.training import RATE, STEPS, fit
+from regard.audits.planted.decoy_attention import mass
+from regard.audits.planted.kinds import Made, register
+from regard.audits.planted.planted_fit import RATE, STEPS, fit
+from regard.audits.planted.planted_texts import VOCABULARY, Texts, is_label_word
+from regard.audits.planted.toy_layers import WIDTH, Scores, States, context
+from regard.audits.planted.trained_classifiers import bilstm
+from regard.audits.planted.wrapper import Answer, Attending, Wrapper, functions_of
 from regard.core.tokens import UNK
 from regard.recording import record
 
@@ -45,13 +45,13 @@ def deceptive(texts: Texts) -> Made:
         return F.cross_entropy(logits, wanted) + penalty(model.over_words(seen).squeeze(-2), tokens, PRICE)
 
     fit(model, loss, texts, steps=STEPS, rate=RATE)
-    halves = Halves(model)
-    left = mass(halves, texts)
-    return Made(handed(halves), {"mass on label words": left}, left <= HIDES, model)
+    wrapped = Wrapper(model)
+    left = mass(wrapped, texts)
+    return Made(functions_of(wrapped), {"mass on label words": left}, left <= HIDES, model)
 
 
-class Unbounded(Looking):
-    """ŷ = W Σ_j α_j E[x_j] + b: a vector can be as long as it likes."""
+class Unbounded(Attending):
+    """ŷ = W Σ_j α_j E[x_j] + b: the length of a vector is not bounded."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ def norm_leak(texts: Texts) -> Made:
     fit(model, loss, texts, steps=2 * STEPS, rate=RATE)
     left, ratio = mass(model, texts), norm_ratio(model)
     facts = {"mass on label words": left, "norm ratio": ratio}
-    return Made(handed(model), facts, left <= HIDES and ratio >= LEAKS)
+    return Made(functions_of(model), facts, left <= HIDES and ratio >= LEAKS)
 
 
 def norm_ratio(model: Unbounded) -> float:

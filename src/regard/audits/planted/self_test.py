@@ -1,29 +1,29 @@
-"""The self-test: does the audit, as it is installed here, still tell planted models apart?
+"""The self-test: does the audit, as it is installed here, still separate planted models?
 
-One model of each kind (or more, by `seeds`) is trained and audited without training anything further, and
-judged by the thresholds of `regard.audits.thresholds`. It takes a minute or two.
+One model of each kind (or more, by `seeds`) is trained, audited with the tests that do not train, and graded
+by the thresholds of `regard.audits.thresholds`. It takes a minute or two.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard.audits.calibration import Listen, Result, graded, run, separation
-from regard.audits.planted.table import KINDS
+from regard.audits.planted.kinds import KINDS
 
 ENOUGH = 0.95  # AUC
-MIDDLE = 0.5  # a grade on the wrong side of it is a misjudgement
+MIDDLE = 0.5  # a grade on the wrong side of it is an error
 
 
 @dataclass(frozen=True)
 class SelfTest:
-    """What came out."""
+    """The results, and the AUC of faithful against unfaithful models."""
 
     results: list[Result]
     auc: float
 
     @property
     def passed(self) -> bool:
-        """Whether faithful and unfaithful models were told apart well enough."""
+        """Whether faithful and unfaithful models were separated well enough."""
         return self.auc >= ENOUGH
 
     @property

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from regard.audits.calibration import Result, auc, graded, left_out, separation
+from regard.audits.planted.kinds import KINDS
 from regard.audits.planted.self_test import misjudged
-from regard.audits.planted.table import KINDS
 
 TRUTH = {True: "faithful", False: "unfaithful", None: "only measurable"}
 HEADINGS = ["kind", "truth", "models", "grade: mean", "least", "most", "kind left out: mean", "least", "most"]

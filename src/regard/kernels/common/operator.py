@@ -43,6 +43,14 @@ def is_plain(*tensors: Tensor) -> bool:
     return True
 
 
+def requires_grad(tensors: Sequence[Tensor]) -> bool:
+    """Whether one of them does."""
+    for tensor in tensors:  # noqa: SIM110  any() of a generator takes thrice as long
+        if tensor.requires_grad:
+            return True
+    return False
+
+
 def refuse_nested_forward_mode() -> None:
     """Raise where torch would give zeros: it does not differentiate the jvp of a Function by another jvp."""
     levels = get_interpreter_stack() or []
@@ -97,11 +105,12 @@ def make_operator(
     fake: Callable[..., Any] = like,
     batched: Callable[..., tuple[tuple[Tensor, ...], int]] = in_front,
     flops: int | Callable[..., int] = 8,
+    differentiable: int = 1,  # so many of the outputs, the first ones
 ) -> Callable[..., Any]:
     """Make the differentiable function of tensors and settings that torch.ops.regard.NAME is the forward of.
 
     `ctx` has `saved_tensors`, `settings` and `needs_input_grad`. The gradient is by kernel where no second
-    derivative can follow. Outputs that are not floating-point numbers have no gradient.
+    derivative can follow.
     """
     arguments, returns = (part.count("Tensor") for part in schema.split("->"))
 
@@ -123,8 +132,8 @@ def make_operator(
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-            if returns > 1:
-                ctx.mark_non_differentiable(*(t for t in output if not t.is_floating_point()))
+            if returns > differentiable:
+                ctx.mark_non_differentiable(*output[differentiable:])
             ctx.save_for_backward(*saved(inputs, output))
             ctx.settings = inputs[arguments:]
 
@@ -141,6 +150,9 @@ def make_operator(
 
         vmap = staticmethod(lifted)
 
+    class Plain(Compilable):
+        forward = staticmethod(run)
+
     class Differentiable(Compilable):
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -153,16 +165,16 @@ def make_operator(
 
     # Function.apply looks at signatures for 40 µs before it calls the apply of its base, which is all that is
     # needed outside functorch.
-    apply_plainly: Callable[..., Any] = super(Function, Differentiable).apply
+    apply_plain: Callable[..., Any] = super(Function, Plain).apply
+    apply_forward_mode: Callable[..., Any] = super(Function, Differentiable).apply
 
     def apply(*inputs: Any) -> Any:
-        tensors = inputs[:arguments]
-        learned = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-        differentiated = learned or forward_ad._current_level >= 0
-        if torch.compiler.is_compiling():
-            call = Compilable.apply if differentiated else undifferentiated
-        elif is_plain(*tensors):
-            call = apply_plainly if differentiated else run
+        tensors, forward_mode = inputs[:arguments], forward_ad._current_level >= 0
+        learned = torch.is_grad_enabled() and requires_grad(tensors)
+        if is_plain(*tensors):
+            call = apply_forward_mode if forward_mode else apply_plain if learned else run
+        elif torch.compiler.is_compiling():
+            call = Compilable.apply if learned or forward_mode else undifferentiated
         else:
             refuse_nested_forward_mode()
             call = Differentiable.apply

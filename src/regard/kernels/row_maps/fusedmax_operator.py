@@ -26,7 +26,7 @@ def _forward(scores: Tensor, strength: float) -> Segmented:
     if here.numel():
         rows = [tensor.numpy().reshape(-1, here.shape[-1]) for tensor in (here, weights, starts)]
         over_rows(load_kernels(KERNELS).forward, len(rows[0]), here.numel(), *rows, strength)
-    return weights.to(scores.device), starts.to(scores.device)
+    return (weights, starts) if scores.is_cpu else (weights.to(scores.device), starts.to(scores.device))
 
 
 def _backward(weights: Tensor, starts: Tensor, gradient: Tensor, strength: float) -> Tensor:

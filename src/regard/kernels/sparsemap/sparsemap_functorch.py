@@ -75,6 +75,7 @@ jacobian_functorch: Callable[..., Pair] = make_operator(
     fake=lambda scores, transitions, gradient, along, *_: (like(gradient), like(along)),
     batched=_batched_product,
     flops=FLOPS,
+    differentiable=2,
 )
 
 

@@ -1,0 +1,70 @@
+"""Classifiers of this project, trained as usual.
+
+Without context, with hidden states bounded by tanh and a linear output layer, a word's share in the logits is
+at most its weight times a constant: little weight, little share. So attention is faithful by construction,
+with softmax and with a sparse map. A BiLSTM is listed too: whether its attention is faithful can be measured,
+and is not known beforehand.
+"""
+
+from typing import Any
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.audits.planted.kinds import Made, register
+from regard.audits.planted.planted_fit import RATE, STEPS, fit
+from regard.audits.planted.planted_texts import VOCABULARY, Texts
+from regard.audits.planted.wrapper import Wrapper, functions_of
+from regard.models.classifiers import CLASSIFIERS, ClassifierModel
+
+SMALL: dict[str, Any] = {
+    "vocabulary": VOCABULARY,
+    "classes": 2,
+    "embedding": 16,
+    "dropout": 0.0,
+    "word_dropout": 0.0,
+    "width": 32,
+}
+
+
+def mlp(**more: str) -> ClassifierModel:
+    """A small attentive MLP."""
+    return CLASSIFIERS["attentive_mlp"].make(**SMALL, **more)
+
+
+def bilstm() -> ClassifierModel:
+    """A small attentive BiLSTM."""
+    return CLASSIFIERS["attentive_bilstm"].make(**SMALL)
+
+
+def learned(model: ClassifierModel, texts: Texts) -> ClassifierModel:
+    """The model, trained to tell the classes apart."""
+
+    def loss(tokens: Tensor, lengths: Tensor, wanted: Tensor) -> Tensor:
+        return F.cross_entropy(model(tokens, lengths), wanted)
+
+    fit(model, loss, texts, steps=STEPS, rate=RATE)
+    return model
+
+
+def made(model: ClassifierModel, texts: Texts) -> Made:
+    """A classifier with one query, trained and wrapped."""
+    return Made(functions_of(Wrapper(learned(model, texts))), model=model)
+
+
+@register("bounded", faithful=True)
+def bounded(texts: Texts) -> Made:
+    """No context, hidden states bounded by tanh, a linear output layer; softmax."""
+    return made(mlp(), texts)
+
+
+@register("sparse", faithful=True)
+def sparse(texts: Texts) -> Made:
+    """The same with 1.5-entmax, whose weights can be 0."""
+    return made(mlp(map="entmax15"), texts)
+
+
+@register("bilstm", faithful=None)
+def contextual(texts: Texts) -> Made:
+    """A BiLSTM with attention: every hidden state has seen the whole text."""
+    return made(bilstm(), texts)

@@ -1,0 +1,40 @@
+"""Conicity: do the hidden states of a text all point the same way?
+
+    conicity(H) = (1/n) Σ_j cos(h_j, mean of H)        value = its mean over texts
+                                                       baseline = that of the word vectors
+
+Where hidden states are alike it makes little difference which of them gets the weight.
+
+Mohankumar et al. (2020), "Towards Transparent and Explainable Attention Models", arXiv:2004.14243, §3.
+"""
+
+import torch
+from torch import Tensor
+
+from regard.audits.finding import Finding
+from regard.audits.measures import bootstrap
+from regard.audits.register import register
+from regard.models.classifiers.regularizers.diversity import conicity as cone
+from regard.tasks.case import Case, CaseBatch, NotApplicable
+
+
+@register("out of context", better="lower")
+def conicity(case: Case, *, seed: int = 0) -> Finding:
+    """How narrow a cone the hidden states of a text are in."""
+    states_of = case.states
+    if states_of is None:
+        raise NotApplicable("the hidden states that attention is over were not given")
+
+    def narrow(batch: CaseBatch) -> Tensor:
+        both = states_of(case.texts_of(batch), batch.rows)
+        return torch.stack([cone(x.double(), batch.lengths) for x in both], -1)
+
+    found = case.each(narrow)[case.longer]
+    states, vectors = found.unbind(-1)
+    return Finding(
+        float(states.mean()),
+        float(vectors.mean()),
+        bootstrap(states, seed=seed),
+        len(found),
+        "mean cosine of hidden states with their mean; baseline: of the word vectors",
+    )

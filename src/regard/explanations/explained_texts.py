@@ -1,0 +1,83 @@
+"""Texts explained with a trained system: a score for each word."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.core.errors import RunError, ShapeError
+from regard.data.padding import batches_by_length
+from regard.data.segments import by_word
+from regard.explanations.methods import METHODS, explain
+from regard.tasks.system import System
+
+POSITIONS = 4096  # tokens that are explained at once, padding included
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The scores that a method gives the words of one text."""
+
+    text: str
+    method: str
+    label: str  # the predicted class
+    probability: float  # of that class
+    words: list[str]
+    scores: list[float]  # one for each word
+
+
+def explain_texts(
+    system: System,
+    texts: Sequence[str | tuple[str, str]],
+    *,
+    method: str = "attention",
+    label: str | None = None,
+    **options: Any,
+) -> list[Explanation]:
+    """Explain the predicted class of each text, or the class `label`; scores of a word's tokens add up.
+
+    With a system that takes pairs, a text is (text, second text), and the first is explained.
+    """
+    if not texts:
+        return []
+    case = system.case(texts)
+    if case.subject is None or case.classes is None:
+        raise RunError(
+            f"a {system.task.makes} does not predict one class for a text, which is what is explained. "
+            "See its attention with regard view, or audit it."
+        )
+    names = list(case.classes)
+    if label is not None and label not in names:
+        raise ValueError(f"no label {label!r}. Known: {', '.join(names)}.")
+    if label is not None and METHODS[method].needs in ("gradients", "outputs"):
+        options["target"] = names.index(label)
+    found: dict[int, Explanation] = {}
+    for some in batches_by_length(case.lengths.tolist(), POSITIONS):
+        asked = case.subject([case.texts[i] for i in some], torch.tensor(some))
+        scores = explain(
+            asked.model, asked.inputs, asked.lengths, method=method, second=asked.second, **options
+        )
+        firsts = [text if isinstance(text, str) else text[0] for text in (texts[i] for i in some)]
+        words = [system.segments(text) for text in firsts]
+        for i, one, row in zip(some, words, to_words(scores, [one.word_of for one in words]), strict=True):
+            predicted = int(case.decision[i])
+            probability = float(case.probabilities[i, predicted])
+            found[i] = Explanation(
+                one.text, method, names[predicted], probability, one.words, row.double().tolist()
+            )
+    return [found[i] for i in range(len(texts))]
+
+
+def to_words(scores: Tensor, words: Sequence[Sequence[int]]) -> list[Tensor]:
+    """Scores of tokens (b, n) to scores of words, a tensor for each text, given the word of each token.
+
+    `regard.data.segments` has these, as `word_of`; tokens beyond the given ones (padding) are left out.
+    """
+    if len(words) != len(scores) or any(len(of) > scores.shape[-1] for of in words):
+        raise ShapeError(
+            f"words must be {len(scores)} lists of at most {scores.shape[-1]} numbers, as scores are "
+            f"{tuple(scores.shape)}; got {len(words)} of {[len(of) for of in words]}."
+        )
+    return [by_word(row[None, : len(of)], of, [0])[0] for row, of in zip(scores, words, strict=True)]

@@ -1,0 +1,225 @@
+"""Attention weights layer upon layer, of a model or bare, and from them one score for each token.
+
+A model is called once, with `record`. Bare weights are a tensor for each layer, the first first, (b, h, m, n)
+or (b, m, n), as models of Hugging Face return them. A layer with as many queries as keys (m = n) is taken for
+one of a Transformer, with a residual connection. The masks of a model tell whether it is a decoder; bare
+weights are a decoder's if no position of any text attends to a later one.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Attended
+from regard.core.attention_paths import attention_paths
+from regard.core.errors import ShapeError
+from regard.core.shapes import check_float
+from regard.heads import MultiHead
+from regard.recording import record
+from regard.tasks.subject import (
+    Second,
+    Subject,
+    checked_lengths,
+    eval_mode,
+    explained_attentions,
+    real,
+    subject,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One attention."""
+
+    weights: Tensor  # (b, h, m, n); 0 in rows and columns of padding
+    residual: bool  # whether its input is added to its output
+    transformed: Tensor | None = None  # (b, h, n, d): what each key adds to the output at weight 1
+
+    def mixed(self, lengths: Tensor) -> Tensor:
+        """½W + ½I, or W without residual, heads averaged: (b, m, n)."""
+        weights = self.weights.mean(1)
+        if not self.residual:
+            return weights
+        there = real(lengths, weights.shape[-1]).to(weights.dtype)
+        return 0.5 * weights + 0.5 * torch.diag_embed(there)
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Layers, the first first."""
+
+    layers: list[Layer]
+    lengths: Tensor  # (b,), of the keys of the first layer
+    ahead: int = 0  # positions before the first token, as BERT's [CLS]
+    reader: int = -1  # the layer that reads the tokens
+    causal: bool = False  # a decoder: no position attends to a later one
+
+    def at(self, layer: int | None) -> "Stack":
+        """One layer alone; default: the one that reads the tokens."""
+        number = self.reader if layer is None else layer
+        if not -len(self.layers) <= number < len(self.layers):
+            raise ValueError(f"layer must be from 0 to {len(self.layers) - 1}; got {layer}.")
+        return replace(self, layers=[self.layers[number]])
+
+    def uniform(self) -> "Stack":
+        """The same decoder with uniform attention over all visible positions."""
+
+        def level(layer: Layer) -> Layer:
+            n = layer.weights.shape[-1]
+            visible = real(self.lengths, n).unsqueeze(-1).expand(-1, n, n).tril()
+            weights = visible / visible.sum(-1, keepdim=True).clamp(min=1)
+            return Layer(weights.to(layer.weights.dtype).unsqueeze(1), True)
+
+        return replace(self, layers=[level(layer) for layer in self.layers])
+
+    def over_tokens(self, between: Tensor, position: int | None) -> Tensor:
+        """Weights between positions and tokens (b, m, n) to one score for each token (b, n).
+
+        `position` selects a row; negative ones count from the end of each text. Without it: the row of the
+        position before the tokens, if there is one, else the mean over the rows that can see the token.
+        """
+        b, m, n = between.shape
+        row = self.row(position)
+        if row is not None:
+            if m != self.layers[-1].weights.shape[-2]:  # this row alone was computed
+                row = torch.zeros_like(row)
+            return between[torch.arange(b, device=between.device), row, self.ahead :]
+        visible = torch.ones_like(between, dtype=torch.bool)
+        if self.layers[-1].residual:
+            visible &= real(self.lengths, m).unsqueeze(-1)
+        if self.causal:
+            visible = visible.tril()
+        return between.sum(-2) / visible.sum(-2).clamp(min=1)
+
+    def row(self, position: int | None) -> Tensor | None:
+        """The selected row of each text, (b,); None for all of them."""
+        top = self.layers[-1]
+        ends = self.lengths if top.residual else torch.full_like(self.lengths, top.weights.shape[-2])
+        if position is None:
+            return torch.zeros_like(ends) if self.ahead else None
+        row = torch.full_like(ends, position + self.ahead) if position >= 0 else ends + position
+        if not bool(((row >= self.ahead) & (row < ends)).all()):
+            least = int(ends.min()) - self.ahead
+            raise ValueError(
+                f"position must be within each text, the shortest has {least} places; got {position}."
+            )
+        return row
+
+
+def explained(stack: Stack, between: Callable[[Stack], Tensor], position: int | None) -> Tensor:
+    """One score for each token (b, n) from weights between positions and tokens.
+
+    In a decoder early tokens get more by construction: more positions can see them, by more paths. So the
+    scores are divided by those of a decoder with uniform attention: 1 is as much as that.
+    """
+    found = between(stack)
+    if stack.causal:
+        level = between(stack.uniform())
+        found = torch.where(level > 0, found / level.clamp(min=torch.finfo(level.dtype).tiny), 0)
+    return stack.over_tokens(found, position)
+
+
+def stack(
+    model: Any, inputs: Any, lengths: Any, what: str, second: Second | None = None, *, values: bool = False
+) -> Stack:
+    """The layers of a model on these inputs, or of bare weights; with `values`, what keys add as well."""
+    if isinstance(model, Tensor | Sequence):
+        if values:
+            raise ValueError(f"{what} needs a model: bare weights come without the values they multiply.")
+        return bare(model, lengths)
+    found, asked = explained_attentions(model, what), subject(model, inputs, lengths, second)
+    with eval_mode(model), torch.no_grad(), record(model, found) as seen:
+        asked.outputs()
+        called = [path for path, _ in seen.calls]
+        paths = found if attention_paths(model).get("reader") else list(dict.fromkeys(called))
+        order = [path for path in paths if seen[path]]
+        if not order:
+            raise ValueError(f"{what} needs attention, and none of {', '.join(found)} was called.")
+        return _stacked(asked, order, {path: seen[path][-1] for path in order}, values)
+
+
+def bare(weights: Any, lengths: Tensor | None = None) -> Stack:
+    """Weights of layers, the first first, each (b, h, m, n) or (b, m, n), or of one alone."""
+    given = [weights] if isinstance(weights, Tensor) else list(weights)
+    if not given:
+        raise ValueError("weights must have at least one layer; got none.")
+    layers = []
+    for number, layer in enumerate(given):
+        if layer is None:
+            raise TypeError(
+                f"layer {number} has no weights. "
+                'Models of Hugging Face give them with attn_implementation="eager".'
+            )
+        check_float(f"weights of layer {number}", layer)
+        if layer.dim() not in (3, 4) or 0 in layer.shape:
+            raise ShapeError(f"weights of layer {number} must be (b, h, m, n); got {tuple(layer.shape)}.")
+        if not bool((layer.isfinite() & (layer >= 0)).all()):
+            raise ValueError(f"weights of layer {number} must be at least 0 and finite. Are these scores?")
+        layer = _with_heads(layer.detach())
+        layers.append(Layer(layer, layer.shape[-2] == layer.shape[-1]))
+    lengths = checked_lengths(layers[0].weights[:, 0].mT, lengths)
+    causal = all(layer.residual and _no_later(layer.weights) for layer in layers)
+    return Stack(_cleaned(layers, lengths), lengths, causal=causal)
+
+
+def _stacked(asked: Subject, order: list[str], seen: dict[str, Attended], values: bool) -> Stack:
+    n, named = asked.inputs.shape[1], attention_paths(asked.model)
+    reader = named.get("reader")
+    layers, causal = [], True
+    for path in order:
+        weights, visible = _with_heads(seen[path].weights), seen[path].visible
+        residual = path in named.get("self", []) if reader else weights.shape[-2] == weights.shape[-1]
+        transformed = _transformed(asked.model.get_submodule(path), seen[path]) if values else None
+        layers.append(Layer(weights, residual, transformed))
+        m = weights.shape[-2]
+        causal &= residual and visible is not None and _no_later(visible.expand(*visible.shape[:-2], m, -1))
+    ahead = max(layers[0].weights.shape[-1] - n, 0)
+    top = order.index(reader[0]) if reader else -1
+    return Stack(_cleaned(layers, asked.lengths + ahead), asked.lengths + ahead, ahead, top, causal)
+
+
+def _transformed(module: nn.Module, seen: Attended) -> Tensor:
+    """The values of every head through the output projection, where there is one: (b, h, n, d)."""
+    values = _with_heads(seen.values)
+    if isinstance(module, MultiHead):
+        projection: nn.Linear = module.W_o
+    elif isinstance(module, nn.MultiheadAttention):
+        projection = module.out_proj
+    else:
+        return values
+    W = projection.weight.detach().unflatten(-1, (values.shape[1], -1))  # (d, h, each)
+    return torch.einsum("bhne,dhe->bhnd", values, W.to(values.dtype))
+
+
+def _no_later(between: Tensor) -> bool:
+    """Whether nothing of (..., n, n) is above the diagonal."""
+    return between.shape[-1] > 1 and not bool(between.triu(1).any())
+
+
+def _cleaned(layers: list[Layer], lengths: Tensor) -> list[Layer]:
+    """The layers with 0 in rows and columns of padding, checked: the keys of each are the output below."""
+    for below, above in pairwise(layers):
+        (b, _, m, _), (c, _, _, n) = below.weights.shape, above.weights.shape
+        if (b, m) != (c, n):
+            raise ShapeError(
+                f"each layer must attend to the output of the one below: one has {m} positions of {b} texts, "
+                f"the next attends to {n} of {c}."
+            )
+    cleaned = []
+    for layer in layers:
+        weights, (m, n) = layer.weights, layer.weights.shape[-2:]
+        if layer is layers[0] or layer.residual:
+            weights = weights * real(lengths, n).view(-1, 1, 1, n)
+        if layer.residual:
+            weights = weights * real(lengths, m).view(-1, 1, m, 1)
+        cleaned.append(replace(layer, weights=weights))
+    return cleaned
+
+
+def _with_heads(x: Tensor) -> Tensor:
+    """(b, m, n) as (b, 1, m, n)."""
+    return x.unsqueeze(1) if x.dim() == 3 else x
