@@ -1,6 +1,6 @@
 """Hard Concrete: gates that are exactly 0 or exactly 1 with probability, and differentiable in their scores.
 
-    s = σ((log u − log(1 − u) + θ)/β)        v = min(1, max(0, LOW + (HIGH − LOW) s))        u uniform in (0, 1)
+    s = σ((log u − log(1 − u) + θ)/β)      v = min(1, max(0, LOW + (HIGH − LOW) s))      u uniform in (0, 1)
 
 P(v > 0) = σ(θ − β log(−LOW/HIGH)) has a gradient, so that the number of open gates (L0) can be penalized.
 
