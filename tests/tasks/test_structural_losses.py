@@ -1,27 +1,40 @@
 """What biases add to the loss of a batch: by hand, and learned by."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from regard import record
+from regard.attention import concat_steps
 from regard.core.tokens import EOS, PAD
 from regard.data.batches import Batch
 from regard.losses import global_fertility, trace
 from regard.models import TRANSLATORS
 from regard.models.two_way import TwoWay, ahead_of
-from regard.tasks.structure import between_words
-from regard.tasks.translation import Translation, real
+from regard.runs import resolve
+from regard.runs.fit import TaskProblem
+from regard.tasks.structural_losses import between_words
+from regard.tasks.translation import TRANSLATION, real, reversed_batch, target_in
 
 SIZES = {"source_vocabulary": 9, "target_vocabulary": 12, "width": 8}
 BACK = {**SIZES, "source_vocabulary": 12, "target_vocabulary": 9}
 HEADS = {"heads": 2, "inner": 16, "layers": 2}
+SETTINGS = resolve({"data": {"corpus": "copy"}, "training": {"smoothing": 0.0}})
 models = pytest.mark.parametrize("name", ["bahdanau", "luong", "transformer"])
 
 
 def batch():
-    source = torch.tensor([[4, 5, 6], [7, 8, 0]]), torch.tensor([3, 2])
-    target = torch.tensor([[4, 5, 10, 11], [9, 8, 0, 0]]), torch.tensor([4, 2])
-    return Batch.of(source, target, torch.arange(2))
+    fields = {
+        "source": torch.tensor([[4, 5, 6], [7, 8, PAD]]),
+        "target": torch.tensor([[4, 5, 10, 11, EOS], [9, 8, EOS, PAD, PAD]]),
+    }
+    lengths = {"source": torch.tensor([3, 2]), "target": torch.tensor([5, 3])}
+    return Batch(fields, lengths, torch.arange(2))
+
+
+def loss_of(model, pairs):
+    return TRANSLATION.loss(SETTINGS, model, pairs)
 
 
 def make(name, sizes=SIZES, **settings):
@@ -31,22 +44,24 @@ def make(name, sizes=SIZES, **settings):
 
 
 def test_a_batch_the_other_way_round():
-    back = batch().reversed()
-    assert back.source.tolist() == [[4, 5, 10, 11], [9, 8, 0, 0]]
-    assert back.target_in.tolist() == [[1, 4, 5, 6], [1, 7, 8, 0]]
-    assert back.target_out.tolist() == [[4, 5, 6, EOS], [7, 8, EOS, PAD]]
-    assert back.source_lengths.tolist() == [4, 2]
-    assert back.target_lengths.tolist() == [4, 3]
-    again = back.reversed()
-    for name, tensor in vars(batch()).items():
-        assert torch.equal(tensor, getattr(again, name)), name
+    assert target_in(batch()["target"]).tolist() == [[1, 4, 5, 10, 11], [1, 9, 8, 0, 0]]
+    back = reversed_batch(batch())
+    assert back["source"].tolist() == [[4, 5, 10, 11], [9, 8, PAD, PAD]]
+    assert back["target"].tolist() == [[4, 5, 6, EOS], [7, 8, EOS, PAD]]
+    assert target_in(back["target"]).tolist() == [[1, 4, 5, 6], [1, 7, 8, 0]]
+    assert back.lengths["source"].tolist() == [4, 2]
+    assert back.lengths["target"].tolist() == [4, 3]
+    again, first = reversed_batch(back), batch()
+    for name in ("source", "target"):
+        assert torch.equal(first[name], again[name]), name
+        assert torch.equal(first.lengths[name], again.lengths[name]), name
+    assert torch.equal(first.indices, again.indices)
 
 
 @models
 def test_global_fertility_is_added(name):
     model, pairs = make(name, bias=("global-fertility:0.5",)), batch()
-    task = Translation(None, [], smoothing=0.0)
-    loss, tokens = task.loss(model, pairs)
+    loss, tokens = loss_of(model, pairs)
     with record(model, model.attention_paths["cross"][-1], grad=True) as seen:
         hidden, wanted = real(model, pairs)
     parts = seen[model.attention_paths["cross"][-1]]
@@ -71,14 +86,13 @@ def annotations(values):
 @models
 def test_two_directions_get_a_bonus_for_agreeing(name):
     model, pairs = TwoWay(make(name), make(name, BACK), gamma=0.7), batch()
-    task = Translation(None, [], smoothing=0.0)
-    loss, tokens = task.loss(model, pairs)
+    loss, tokens = loss_of(model, pairs)
     assert tokens == (5 + 3) + (4 + 3)
     with (
         record(model.ahead, model.ahead.attention_paths["cross"][-1]) as ours,
         record(model.back, model.back.attention_paths["cross"][-1]) as theirs,
     ):
-        plain = [task.loss(model.ahead, pairs)[0], task.loss(model.back, pairs.reversed())[0]]
+        plain = [loss_of(model.ahead, pairs)[0], loss_of(model.back, reversed_batch(pairs))[0]]
     a, b = (
         torch.cat([one.weights for one in seen[way.attention_paths["cross"][-1]]], -2)
         for seen, way in ((ours, model.ahead), (theirs, model.back))
@@ -92,33 +106,31 @@ def test_two_directions_get_a_bonus_for_agreeing(name):
     before = agreement(model, pairs)
     for _ in range(30):
         optimiser.zero_grad()
-        task.loss(model, pairs)[0].backward()
+        loss_of(model, pairs)[0].backward()
         optimiser.step()
     assert agreement(model, pairs) > before
 
 
 def agreement(model, pairs):
-    back = pairs.reversed()
+    back = reversed_batch(pairs)
     found = []
     for way, some in ((model.ahead, pairs), (model.back, back)):
         with torch.no_grad(), record(way, way.attention_paths["cross"][-1]) as seen:
-            way(some.source, some.source_lengths, some.target_in)
-        from regard.attention import concat_steps
-
+            way(some["source"], some.lengths["source"], target_in(some["target"]))
         found.append(between_words(concat_steps(seen[way.attention_paths["cross"][-1]]), some))
     return float(trace(*found).sum())
 
 
 @models
-def test_a_pair_without_a_target_adds_nothing(name):
-    idle = Batch(**{**vars(batch()), "target_out": torch.full((2, 5), PAD)})
-    task = Translation(None, [], smoothing=0.0)
+def test_nothing_is_learned_from_an_idle_batch(name):
+    problem = TaskProblem(TRANSLATION, SETTINGS, None, [], "cpu")
     for model in (
         make(name, bias=("global-fertility",)),
         TwoWay(make(name), make(name, BACK), gamma=1.0),
     ):
-        loss, tokens = task.loss(model, idle)
+        loss, tokens = problem.loss(model, replace(batch(), idle=True))
         loss.backward()
         assert tokens == 0
         assert float(loss) == 0
         assert not any(p.grad is not None and p.grad.any() for p in model.parameters())
+        assert problem.loss(model, batch())[1] > 0
