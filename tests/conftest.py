@@ -52,3 +52,18 @@ def apart():
     """Call something in a thread of its own, where no event loop runs."""
     with ThreadPoolExecutor(1) as pool:
         yield lambda function, *arguments: pool.submit(function, *arguments).result()
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tmp_path_factory):
+    """The trained tiny run of a task (`runs/tiny.py`), trained when it is first asked for; it must stay as it is."""
+    from runs.tiny import trained
+
+    folder, found = tmp_path_factory.mktemp("tiny"), {}
+
+    def run(task):
+        if task not in found:
+            found[task] = trained(task, folder)
+        return found[task]
+
+    return run

@@ -1,7 +1,10 @@
 """Sentence pairs as encoded examples, by the way that training goes."""
 
+import json
 import warnings
 from itertools import islice
+
+import numpy as np
 
 from regard.data import Encoded, Tokenizer
 from regard.runs import resolve
@@ -29,3 +32,15 @@ def encode_pairs(pairs, source, target, folder, longest=None, progress=None):
     fields = TRANSLATION.fields(SETTINGS, Tokenizers(source, target))
     most = None if longest is None else {"source": longest, "target": longest + 1}
     return Encoded.make(rows_of(pairs, source, target), fields, folder, most, progress)
+
+
+def old_corpus(folder):
+    """A folder as versions before named fields wrote it: pairs of ids."""
+    folder.mkdir(parents=True)
+    ids = np.array([4, 5, 6], "<u2")
+    for name in ("source.ids", "target.ids"):
+        ids.tofile(folder / name)
+    np.array([[0, 0], [3, 3]], "<i8").tofile(folder / "offsets")
+    sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
+    about = {"fingerprint": "0" * 64, "dtypes": {"source": "<u2", "target": "<u2"}, "sizes": sizes}
+    (folder / "about.json").write_text(json.dumps({**about, "empty": 0, "too_long": 0}))

@@ -1,6 +1,5 @@
 """Named fields of any type and shape, on disk as they were given."""
 
-import json
 import os
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from data.rows import old_corpus
 from regard.data import DataError, Encoded, Field
 from regard.data.encoded import OldFormatError
 from regard.data.fields import number_field, token_field
@@ -164,18 +164,6 @@ def test_damage_to_any_file_is_noticed(tmp_path, name):
     file.unlink()
     with pytest.raises(DataError, match="there is no encoded corpus"):
         Encoded.open(tmp_path / "corpus")
-
-
-def old_corpus(folder):
-    """A folder as versions before named fields wrote it: pairs of ids."""
-    folder.mkdir(parents=True)
-    ids = np.array([4, 5, 6], "<u2")
-    for name in ("source.ids", "target.ids"):
-        ids.tofile(folder / name)
-    np.array([[0, 0], [3, 3]], "<i8").tofile(folder / "offsets")
-    sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
-    about = {"fingerprint": "0" * 64, "dtypes": {"source": "<u2", "target": "<u2"}, "sizes": sizes}
-    (folder / "about.json").write_text(json.dumps({**about, "empty": 0, "too_long": 0}))
 
 
 def test_a_corpus_of_another_version_is_refused_in_a_sentence_and_can_be_replaced(tmp_path):

@@ -1,5 +1,7 @@
 """Rows of different lengths in one tensor, and those of similar length together."""
 
+from itertools import pairwise
+
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,5 +32,5 @@ def test_everything_that_is_not_empty_once_the_shortest_first(lengths, positions
     assert [lengths[i] for i in order] == sorted(n for n in lengths if n)
     for some in batches:  # what is too long for any batch is alone in one
         assert len(some) == 1 or len(some) * max(lengths[i] for i in some) <= positions
-    for one, other in zip(batches, batches[1:], strict=False):  # no batch is smaller than it must be
+    for one, other in pairwise(batches):  # no batch is smaller than it must be
         assert (len(one) + 1) * lengths[other[0]] > positions

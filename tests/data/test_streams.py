@@ -1,5 +1,7 @@
 """Contiguous streams: rows that go on from batch to batch, every token predicted once."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -15,7 +17,7 @@ COUNT = 103  # tokens; each is its place
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     cuts = [0, 1, 30, 31, 80, COUNT]
-    rows = [{"tokens": list(range(a, b))} for a, b in zip(cuts, cuts[1:], strict=False)]
+    rows = [{"tokens": list(range(a, b))} for a, b in pairwise(cuts)]
     return Encoded.make(rows, {"tokens": token_field(COUNT)}, tmp_path_factory.mktemp("stream") / "corpus")
 
 
@@ -38,7 +40,7 @@ def test_every_token_is_predicted_exactly_once(corpus, rows, segment, k):
 @given(rows=st.integers(1, 20), segment=st.integers(1, 40), k=st.integers(0, 3))
 def test_rows_go_on_from_batch_to_batch(corpus, rows, segment, k):
     batches = epochs(corpus, rows, segment, k)
-    for one, other in zip(batches, batches[1:], strict=False):
+    for one, other in pairwise(batches):
         assert torch.equal(one[:, -1], other[:, 0])  # the last one of a segment is only predicted there
     whole = torch.cat([tokens[:, :-1] for tokens in batches], 1)
     assert torch.equal(whole, whole[:, :1] + torch.arange(whole.shape[1]))

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 from regard.cli import app
 from regard.core.errors import SettingsError
 from regard.core.settings import read_toml, toml
-from regard.core.tokens import UNK
+from regard.core.tokens import EOS, UNK
 from regard.data import Encoded
-from regard.runs import fit, load, resolved
+from regard.runs import fit, load, resolve
 from runs.tiny import SETTINGS
 
 
@@ -23,7 +23,7 @@ def settings(**model):
 @pytest.fixture(scope="module")
 def copying(tmp_path_factory):
     folder = tmp_path_factory.mktemp("copying") / "run"
-    fit(resolved(settings(copy="gate")), folder)
+    fit(resolve(settings(copy="gate")), folder)
     return folder
 
 
@@ -31,10 +31,11 @@ def test_unknown_words_are_numbered_in_the_data(copying):
     encoded, size = Encoded.open(copying / "cache" / "train"), len(load(copying).source_tokenizer)
     assert size == 14
     beyond = 0
-    for source, target in encoded:
-        assert source.tolist() == target.tolist()  # the corpus is `copy`
+    for row in encoded:
+        source, (*target, end) = row["source"].tolist(), row["target"].tolist()
+        assert source == target and end == EOS  # the corpus is `copy`
         assert UNK not in source
-        new = [t for t in source.tolist() if t >= size]
+        new = [t for t in source if t >= size]
         assert sorted(set(new)) == list(range(size, size + len(set(new))))
         beyond += len(new)
     assert beyond > 0
@@ -64,7 +65,7 @@ def test_translate_marks_what_was_copied(copying, tmp_path):
     assert re.sub(r"\[\[|\]\]", "", marked.output) == plain.output
     line = json.loads(as_json.output)
     assert len(line["copied"]) == len(line["target_pieces"]) - 1
-    fit(resolved(settings()), tmp_path / "plain")
+    fit(resolve(settings()), tmp_path / "plain")
     refused = command.invoke(app, ["translate", str(tmp_path / "plain"), "--copied"], input="ba\n")
     assert refused.exit_code != 0
     assert "cannot copy" in refused.output + refused.stderr
@@ -73,15 +74,15 @@ def test_translate_marks_what_was_copied(copying, tmp_path):
 def test_copying_needs_one_vocabulary():
     two = settings(copy="sentinel")
     with pytest.raises(SettingsError, match=r"data\.joint must be true"):
-        resolved({**two, "data": {**two["data"], "joint": False}})
+        resolve({**two, "data": {**two["data"], "joint": False}})
     with pytest.raises(SettingsError, match=r"model\.copy must be one of no, gate, sentinel"):
-        resolved(settings(copy="all"))
+        resolve(settings(copy="all"))
     with pytest.raises(SettingsError, match="bias must be one of position"):
-        resolved(settings(bias=["positon"]))
+        resolve(settings(bias=["positon"]))
 
 
 def test_two_directions_are_trained_and_saved_together(tmp_path):
-    done = fit(resolved(settings(bias=["position", "trace:0.5", "global-fertility:0.1"])), tmp_path / "run")
+    done = fit(resolve(settings(bias=["position", "trace:0.5", "global-fertility:0.1"])), tmp_path / "run")
     loaded = load(tmp_path / "run")
     assert done.system.reverse is not None
     assert loaded.reverse.source_tokenizer is loaded.target_tokenizer
@@ -93,11 +94,11 @@ def test_two_directions_are_trained_and_saved_together(tmp_path):
 
 def test_a_run_begun_before_a_setting_was_there_goes_on(tmp_path):
     """config.toml without `bias` and `copy`, as runs had it before these were."""
-    fit(resolved(settings()), tmp_path / "run")
+    fit(resolve(settings()), tmp_path / "run")
     config = read_toml(tmp_path / "run" / "config.toml")
     assert config["model"].pop("bias") == []
     assert config["model"].pop("copy") == "no"
     (tmp_path / "run" / "config.toml").write_text(toml(config), encoding="utf-8")
     before = load(tmp_path / "run").translate(["ba be"])[0].log_prob
-    fit(resolved(settings()), tmp_path / "run", resume=True)
+    fit(resolve(settings()), tmp_path / "run", resume=True)
     assert load(tmp_path / "run").translate(["ba be"])[0].log_prob == before

@@ -5,48 +5,33 @@ import signal
 
 import pytest
 import torch
-from regard.cli.evaluate_classification import evaluate_classification
-from regard.runs.fit_classifier import evaluate, fit_classifier, is_classifier, load_classifier
-from regard.runs.resolve_classifier import resolved_classifier
-from regard.runs.texts import Texts
 from typer.testing import CliRunner
 
-from regard.alignment import load
+import regard
 from regard.cli import app
-from regard.cli import classify as _classify  # noqa: F401
-from regard.cli import train_classification as _train  # noqa: F401
 from regard.core.errors import RunError, SettingsError
 from regard.core.weights import load_tensors
 from regard.data.text import DataError
+from regard.runs import fit, resolve
 from regard.runs.folder import read_config
-from regard.runs.load import load as load_translator
+from regard.tasks.class_scores import class_quality
+from regard.tasks.classification import CLASSIFICATION
 from regard.training import Interrupted
+from runs.tiny import CLASSIFIER as SETTINGS
+from runs.tiny import changed
 
-SETTINGS = {
-    "seed": 3,
-    "data": {"corpus": "sentiment", "texts": 300, "held_out": 60},
-    "model": {"name": "attentive_mlp", "embedding": 16, "width": 16, "dropout": 0.1},
-    "training": {
-        "steps": 24,
-        "tokens": 600,
-        "warmup": 5,
-        "rate": 0.02,
-        "validate": 8,
-        "save": 4,
-        "report": 8,
-    },
-}
 GOOD, BAD = "so good", "so bad"
 LEARNED = {"name": "transformer_encoder", "positions": "learned", "embedding": 16}
 
 
 def settings(**groups):
-    """SETTINGS with some changed; another model is taken as it is given."""
-    values = {
-        name: {**value, **groups.get(name, {})} if isinstance(value, dict) else value
-        for name, value in SETTINGS.items()
-    }
-    return {**values, "model": groups["model"]} if "name" in groups.get("model", {}) else values
+    """Those of the tiny run with some changed."""
+    return changed(SETTINGS, **groups)
+
+
+def valid_texts():
+    """What the tiny run validates on."""
+    return [text for _, text in CLASSIFICATION.read(resolve(SETTINGS), "valid")]
 
 
 def files(folder, rows, name="train.jsonl"):
@@ -56,25 +41,21 @@ def files(folder, rows, name="train.jsonl"):
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "toy"
-    return fit_classifier(resolved_classifier(SETTINGS), folder)
+def run(tiny_run):
+    return tiny_run("classification")
 
 
 def test_a_run_says_what_it_is(run):
     page = (run.folder / "README.md").read_text()
-    assert f"accuracy {run.quality.accuracy:.4f}" in page and "attentive_mlp" in page
-    config = resolved_classifier(read_config(run.folder))
+    assert f"accuracy {run.scores['accuracy']:.4f}" in page and "attentive_mlp" in page
+    config = resolve(read_config(run.folder))
     assert config.data.fingerprint and config.model["width"] == 16
-    assert is_classifier(run.folder)
-    with pytest.raises(RunError, match="holds a run of classification; a translator is needed"):
-        load_translator(run.folder)
-    assert run.quality.texts == 60
+    assert config.task == "classification" and run.scores["texts"] == 60
 
 
 def test_a_loaded_run_gives_the_same_answers_and_says_where_it_looked(run):
     texts = ["the film was exquisite", "dull", "a house by the river and quixotic words"]
-    here, there = run.system.classify(texts), load(run.folder).classify(texts)
+    here, there = run.system.classify(texts), regard.load(run.folder).classify(texts)
     for mine, theirs, text in zip(here, there, texts, strict=True):
         assert mine.probabilities == theirs.probabilities
         assert sum(mine.probabilities.values()) == pytest.approx(1)
@@ -106,16 +87,16 @@ SELF_ATTENTIVE = {
 
 @pytest.mark.parametrize("model", [SETTINGS["model"], SELF_ATTENTIVE], ids=lambda model: model["name"])
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path, model):
-    chosen = resolved_classifier(settings(training={"steps": 12, "save": 3}, model=model))
-    fit_classifier(chosen, tmp_path / "whole")
+    chosen = resolve(settings(training={"steps": 12, "save": 3}, model=model))
+    fit(chosen, tmp_path / "whole")
 
     def stop(report):
         if report.step >= 8:
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(Interrupted):
-        fit_classifier(chosen, tmp_path / "parts", listen=stop)
-    fit_classifier(chosen, tmp_path / "parts", resume=True)
+        fit(chosen, tmp_path / "parts", listen=stop)
+    fit(chosen, tmp_path / "parts", resume=True)
     whole, parts = (load_tensors(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
     assert whole.keys() == parts.keys()
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
@@ -129,13 +110,11 @@ def test_pairs_of_texts(tmp_path):
         for who in ("anna", "bert")
     ] * 6
     path = files(tmp_path, rows)
-    run = fit_classifier(
-        resolved_classifier(
-            settings(data={"corpus": None, "train": str(path)}, training={"steps": 4, "validate": 4})
-        ),
+    run = fit(
+        resolve(settings(data={"corpus": None, "train": str(path)}, training={"steps": 4, "validate": 4})),
         tmp_path / "run",
     )
-    system = load_classifier(run.folder)
+    system = regard.load(run.folder)
     (answer,) = system.classify([("anna good bert bad", "bert")])
     assert answer.label in ("good", "bad") and answer.weights.shape == (1, 4)
     with pytest.raises(ValueError, match=r"takes \(text, second text\)"):
@@ -152,10 +131,10 @@ def test_a_hierarchical_run_knows_where_sentences_end(tmp_path):
     small = {"name": "hierarchical", "embedding": 8, "width": 8}
     data = {"corpus": None, "train": str(files(tmp_path, rows))}
     values = settings(data=data, training={"steps": 3}, model=small)
-    run = fit_classifier(resolved_classifier(values), tmp_path / "run")
-    system = load_classifier(run.folder)
+    run = fit(resolve(values), tmp_path / "run")
+    system = regard.load(run.folder)
     (answer,) = system.classify(["it rained . good ! so it was"])
-    words, sentences = (answer.attended[path].weights[0] for path in system.model.attention_paths["reader"])
+    words, sentences = (answer.attended[path].weights[0] for path in system.attention_paths["reader"])
     assert sentences.shape == (1, 3)
     assert ((words > 0).sum(-1)).tolist() == [3, 2, 3]
     torch.testing.assert_close(answer.weights, sentences @ words)
@@ -166,15 +145,15 @@ def test_vectors_are_what_words_begin_with(tmp_path):
     (tmp_path / "v.txt").write_text("good 1 2 3 4\nunheard 0 0 0 0\nbad 4 3 2 1\n")
     data = {"corpus": None, "train": str(path), "vectors": str(tmp_path / "v.txt")}
     said = []
-    chosen = resolved_classifier(
+    chosen = resolve(
         settings(data=data, model={"embedding": 4}, training={"steps": 1, "rate": 1e-9, "decay": 0.0})
     )
-    run = fit_classifier(chosen, tmp_path / "run", say=said.append)
+    run = fit(chosen, tmp_path / "run", say=said.append)
     (token,) = run.system.tokenizer.encode("good")
     torch.testing.assert_close(run.system.model.words.E.weight[token], torch.tensor([1.0, 2, 3, 4]))
     assert any("vectors of 2 of" in line for line in said)
     with pytest.raises(DataError, match="Set model.embedding=4"):
-        fit_classifier(resolved_classifier(settings(data=data, model={"embedding": 5})), tmp_path / "other")
+        fit(resolve(settings(data=data, model={"embedding": 5})), tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
@@ -201,13 +180,13 @@ def test_bad_data_leave_nothing_behind(tmp_path, rows, held_out, words):
     if held_out:
         data["valid"] = str(files(tmp_path, held_out, "valid.jsonl"))
     with pytest.raises((DataError, RunError), match=words):
-        fit_classifier(resolved_classifier(settings(data=data)), tmp_path / "run")
+        fit(resolve(settings(data=data)), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_a_text_longer_than_a_batch(tmp_path):
-    with pytest.raises(SettingsError, match="training.tokens must be at least 24.*data.longest"):
-        fit_classifier(resolved_classifier(settings(training={"tokens": 20})), tmp_path / "run")
+    with pytest.raises(SettingsError, match=r"training.tokens must be at least 24.*data\.longest"):
+        fit(resolve(settings(training={"tokens": 20})), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -227,7 +206,7 @@ def test_a_text_longer_than_a_batch(tmp_path):
 )
 def test_bad_settings_are_named(groups, words):
     with pytest.raises(SettingsError, match=words):
-        resolved_classifier(settings(**groups))
+        resolve(settings(**groups))
 
 
 def test_an_empty_text_has_no_class(run):
@@ -238,22 +217,23 @@ def test_an_empty_text_has_no_class(run):
     assert run.system.classify([]) == []
 
 
-def test_evaluate_scores_a_file(run, tmp_path, capsys):
-    texts = [text for _, text in Texts(resolved_classifier(SETTINGS).data, 3).valid()]
+def evaluate(*arguments):
+    return CliRunner().invoke(app, ["evaluate", *map(str, arguments), "--device", "cpu"])
+
+
+def test_evaluate_scores_a_file(run, tmp_path):
     path = tmp_path / "test.tsv"
-    path.write_text("text\tlabel\n" + "".join(f"{t.text}\t{t.label}\n" for t in texts))
-    evaluate_classification(run.folder, path, True, "cpu")
-    scores = json.loads(capsys.readouterr().out)
-    assert scores["accuracy"] == run.quality.accuracy and scores["texts"] == 60
+    path.write_text("text\tlabel\n" + "".join(f"{t.text}\t{t.label}\n" for t in valid_texts()))
+    scores = json.loads(evaluate(run.folder, "--data", path, "--json").stdout)
+    assert scores["accuracy"] == run.scores["accuracy"] and scores["texts"] == 60
     assert scores["by_class"].keys() == {"negative", "positive"}
-    evaluate_classification(run.folder, path, False, "cpu")
-    shown = capsys.readouterr().out
-    assert f"accuracy {run.quality.accuracy:.4f}" in shown and "negative" in shown
+    shown = evaluate(run.folder, "--data", path).stdout
+    assert f"accuracy {run.scores['accuracy']:.4f}" in shown and "negative" in shown
     path.write_text("so good\tsplendid\n")
-    with pytest.raises(DataError, match="'splendid' is not among"):
-        evaluate_classification(run.folder, path, True, "cpu")
-    with pytest.raises(RunError, match="--data"):
-        evaluate_classification(run.folder, None, True, "cpu")
+    for options, words in ((["--data", path], "'splendid' is not among"), ([], "--data")):
+        refused = evaluate(run.folder, *options, "--json")
+        assert refused.exit_code == 2 and refused.stdout == ""
+        assert words in refused.stderr and len(refused.stderr.splitlines()) == 1
 
 
 def test_commands(tmp_path):
@@ -274,7 +254,7 @@ def test_commands(tmp_path):
     ]
     options = [*options, "2", "--out", out, "--device", "cpu", *[x for one in small for x in ("--set", one)]]
     trained = CliRunner().invoke(app, ["train", "classification", *options])
-    assert trained.exit_code == 0 and "on 20 validation texts" in trained.stdout
+    assert trained.exit_code == 0 and "on 20 texts (validation)" in trained.stdout
     again = CliRunner().invoke(app, ["train", "classification", *options])
     assert again.exit_code == 2 and "--resume" in again.output
     done = CliRunner().invoke(app, ["train", "classification", *options, "--resume"])
@@ -285,16 +265,14 @@ def test_commands(tmp_path):
     found = json.loads(answer.stdout)
     assert found["words"] == ["the", "key"] and len(found["weights"][0]) == 2
     other = CliRunner().invoke(app, ["classify", str(tmp_path)], input="x\n")
-    assert other.exit_code == 2 and "no classifier" in other.output
+    assert other.exit_code == 2 and "holds no run" in other.output
 
 
 def test_quality_of_a_hand_worked_case(run):
-    from regard.tasks.classes import class_quality
-
     said = [{"a": 0.9, "b": 0.1}, {"a": 0.6, "b": 0.4}, {"a": 0.2, "b": 0.8}, {"a": 0.7, "b": 0.3}]
     found = class_quality(said, ["a", "b", "b", "a"])
     assert found.accuracy == 0.75
     assert found.by_class["a"] == pytest.approx({"texts": 2, "precision": 2 / 3, "recall": 1, "f1": 0.8})
     assert found.by_class["b"] == pytest.approx({"texts": 2, "precision": 1, "recall": 0.5, "f1": 2 / 3})
     assert found.macro_f1 == pytest.approx((0.8 + 2 / 3) / 2)
-    assert evaluate(run.system, iter(Texts(resolved_classifier(SETTINGS).data, 3).valid())) == run.quality
+    assert run.system.score(valid_texts()) == run.scores

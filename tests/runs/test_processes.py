@@ -10,7 +10,7 @@ import pytest
 
 from regard.core.errors import RunError, WeightsError
 from regard.core.weights import load_tensors
-from regard.runs import fit, load, resolved
+from regard.runs import fit, load, resolve
 from regard.training import Ended, Team
 from regard.training.log import read
 from runs.tiny import SETTINGS, options
@@ -53,7 +53,7 @@ def two(tmp_path_factory):
 @pytest.fixture(scope="module")
 def one(tmp_path_factory):
     folder = tmp_path_factory.mktemp("one") / "run"
-    fit(resolved(CALM), folder)
+    fit(resolve(CALM), folder)
     return folder
 
 
@@ -86,13 +86,13 @@ def test_a_process_is_killed_and_the_run_goes_on_from_the_last_checkpoint(tmp_pa
 
 
 def fitted(team: Team, values, folder: Path, sharded: bool, resume: bool):
-    return fit(resolved(values), folder, team=team, sharded=sharded, resume=resume).quality
+    return fit(resolve(values), folder, team=team, sharded=sharded, resume=resume).scores
 
 
 def test_a_sharded_run_leaves_what_any_other_leaves(tmp_path, one):
     folder = tmp_path / "run"
     found = together(2, fitted, CALM, folder, True, False)
-    assert found[0] == found[1] and found[0].sentences == 40
+    assert found[0] == found[1] and found[0]["sentences"] == 40
     same_to_rounding(folder, one)
     names = load_tensors(one / "model.safetensors").keys()
     assert load_tensors(folder / "model.safetensors").keys() == names
@@ -111,7 +111,7 @@ def test_more_processes_than_data_is_an_end(tmp_path):
 def test_batches_smaller_than_the_number_of_processes_are_no_obstacle(tmp_path):
     training = {**CALM["training"], "tokens": 32, "steps": 6, "validate": 3, "report": 1}
     values = {**CALM, "training": training}  # a batch has 1 to 4 pairs
-    fit(resolved(values), tmp_path / "one")
+    fit(resolve(values), tmp_path / "one")
     together(3, fitted, values, tmp_path / "three", False, False)
     for line, wanted in zip(curve(tmp_path / "three"), curve(tmp_path / "one"), strict=True):
         assert line == pytest.approx(wanted, rel=1e-4)
@@ -121,7 +121,7 @@ def test_batches_smaller_than_the_number_of_processes_are_no_obstacle(tmp_path):
 def test_a_checkpoint_of_another_model_is_an_end(tmp_path, one, sharded):
     folder = tmp_path / "run"
     narrow = {**CALM, "model": {**CALM["model"], "width": 16}}
-    fit(resolved({**narrow, "training": {**CALM["training"], "steps": 3}}), folder)
+    fit(resolve({**narrow, "training": {**CALM["training"], "steps": 3}}), folder)
     for name in ("config.toml", "cache", "tokenizer.json"):
         copy = shutil.copytree if (one / name).is_dir() else shutil.copy
         shutil.rmtree(folder / name) if (folder / name).is_dir() else (folder / name).unlink()
@@ -150,7 +150,7 @@ main()
         timeout=900,
     )
     assert done.returncode == 1
-    assert f"regard train: process {rank} of 2: not all came up within 2 seconds" in done.stderr
+    assert f"regard train translation: process {rank} of 2: not all came up within 2 seconds" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "run").exists()
 

@@ -1,6 +1,8 @@
-"""A run small enough for tests."""
+"""Runs small enough for tests, one of each task."""
 
 from pathlib import Path
+
+from regard.runs import fit, resolve
 
 SETTINGS = {
     "seed": 3,
@@ -17,24 +19,51 @@ SETTINGS = {
     },
     "decoding": {"beam": 2},
 }
+CLASSIFIER = {
+    "task": "classification",
+    "seed": 3,
+    "data": {"corpus": "sentiment", "texts": 300, "held_out": 60},
+    "model": {"name": "attentive_mlp", "embedding": 16, "width": 16, "dropout": 0.1},
+    "training": {
+        "steps": 24,
+        "tokens": 600,
+        "warmup": 5,
+        "rate": 0.02,
+        "validate": 8,
+        "save": 4,
+        "report": 8,
+    },
+}
+ALIGNER = {
+    "task": "alignment",
+    "data": {"corpus": "copy", "pairs": 60},
+    "alignment": {"rounds": 2, "first_rounds": 2},
+}
+EVERY = {"translation": SETTINGS, "classification": CLASSIFIER, "alignment": ALIGNER}
 
 
-def options(folder: Path, *more: str) -> list[str]:
-    """The same as arguments of `regard train translation`."""
-    given = [
-        "train",
-        "translation",
-        "--corpus",
-        "copy",
-        "--seed",
-        "3",
-        "--out",
-        str(folder),
-        "--device",
-        "cpu",
-    ]
-    for group in ("data", "model", "training", "decoding"):
-        for key, value in SETTINGS[group].items():
+def changed(values, **groups):
+    """Settings with some changed; a group whose `name` is given, or that is new, is taken as it is given."""
+    merged = dict(values)
+    for name, group in groups.items():
+        whole = not isinstance(group, dict) or "name" in group
+        merged[name] = group if whole else {**values.get(name, {}), **group}
+    return merged
+
+
+def trained(task: str, folder: Path):
+    """The tiny run of a task, in a folder of its name."""
+    return fit(resolve(EVERY[task]), folder / task)
+
+
+def options(folder: Path, *more: str, task: str = "translation") -> list[str]:
+    """The same as arguments of `regard train`."""
+    values = EVERY[task]
+    given = ["train", task, "--corpus", values["data"]["corpus"], "--out", str(folder), "--device", "cpu"]
+    if "seed" in values:
+        given += ["--seed", str(values["seed"])]
+    for group, settings in values.items():
+        for key, value in settings.items() if isinstance(settings, dict) else ():
             if key != "corpus":
                 given += ["--set", f"{group}.{key}={value}"]
     return [*given, *more]

@@ -84,7 +84,8 @@ def blocks() -> Iterator[list[str]]:
 @contextmanager
 def progress_bar(what: str, total: int | None = None) -> Iterator[Callable[..., None]]:
     """A bar on standard error; what is yielded is called with the number done, and the total if it is new."""
-    with Progress(console=stderr(), transient=True) as bar:
+    screen = stderr()
+    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task(what, total=total)
 
         def done(count: int, of: int | None = None) -> None:

@@ -220,15 +220,16 @@ class Watching:
 
     def __init__(self, steps: int | None, quiet: bool = False, unit: str = "tokens"):
         self.quiet, self.unit = quiet, unit
+        screen = stderr()
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[figures]}"),
             TimeRemainingColumn(),
-            console=stderr(),
+            console=screen,
             transient=True,
-            disable=quiet,
+            disable=quiet or not screen.is_terminal,
         )
         self.task = self.bar.add_task("training", total=steps, figures="", visible=False)
 

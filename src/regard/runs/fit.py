@@ -101,15 +101,9 @@ def encode(task: Task, settings: Any, folder: Path, say: Say) -> int:
     found: dict[str, Encoded] = {}
     for part in PARTS:
         cache, name = folder / CACHE / part, "training" if part == "train" else "validation"
-        try:
-            if cache.exists():
-                found[part] = Encoded.open(cache)
-        except OldFormatError:
-            raise RunError(
-                f"{folder} was begun by an earlier version of regard and cannot be continued by this one. "
-                "Begin it anew in another --out (its config.toml can be given as --config)."
-            ) from None
-        if part not in found:
+        if cache.exists():
+            found[part] = open_cache(folder, part)
+        else:
             say(f"encoding the {name} {task.examples}")
             rows = _rows(task, settings, parts, part)
             found[part] = Encoded.make(rows, fields, cache, {k: v for k, v in longest.items() if k in fields})
@@ -129,6 +123,17 @@ def encode(task: Task, settings: Any, folder: Path, say: Say) -> int:
     return len(found["train"])
 
 
+def open_cache(folder: Path, part: Part) -> Encoded:
+    """The encoded examples of a run."""
+    try:
+        return Encoded.open(folder / CACHE / part)
+    except OldFormatError:
+        raise RunError(
+            f"{folder} was begun by an earlier version of regard, and its training cannot go on. "
+            "Begin it anew in another --out (its config.toml can be given as --config)."
+        ) from None
+
+
 def prepare(
     task: Task, settings: Any, folder: Path, device: str, team: Team = ALONE, sharded: bool = False
 ) -> tuple[nn.Module, "TaskProblem"]:
@@ -138,7 +143,7 @@ def prepare(
             f"rank {team.rank} does not see {folder / CONFIG}, which rank 0 has written: "
             "--out must be in a place that all machines share."
         )
-    train, valid = (Encoded.open(folder / CACHE / part) for part in PARTS)
+    train, valid = (open_cache(folder, part) for part in PARTS)
     model = task.build(settings, task.load_parts(folder))
     if not sharded:  # a sharded one may not fit on a device before
         model = model.to(device)

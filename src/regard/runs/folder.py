@@ -49,7 +49,7 @@ def claimed(folder: Path, settings: Any, *, resume: bool) -> Iterator[None]:
             f"{folder} holds something else than a run ({CONFIG} is missing). Choose another --out."
         )
     try:
-        write_settings(folder, settings)
+        write_text(config, toml(_comparable(to_dict(settings))))  # a config.toml of another run may be given
         yield
     except BaseException:
         for path in folder.iterdir() if folder.is_dir() else ():

@@ -115,11 +115,9 @@ class AlignmentTask(Task):
 
     def resolve(self, values: Mapping[str, Any]) -> AlignmentSettings:
         own = {one.name for one in fields(AlignerSettings)}
-        named = {self.aliases.get(key, key): value for key, value in values.items() if key not in own}
-        named["alignment"] = {
-            **named.get("alignment", {}),
-            **{key: value for key, value in values.items() if key in own},
-        }
+        named = self.named({key: value for key, value in values.items() if key not in own})
+        alone = {key: value for key, value in values.items() if key in own}  # --set rounds=3
+        named["alignment"] = {**named.get("alignment", {}), **alone}
         settings = from_dict(AlignmentSettings, {**named, "task": self.name})
         data = settings.data
         if data.corpus is not None and data.source is not None:

@@ -160,8 +160,7 @@ class Task:
 
     def resolve(self, values: Mapping[str, Any]) -> Any:
         """Settings from nested mappings, checked and filled in before any work is done."""
-        named = {self.aliases.get(key, key): value for key, value in values.items()}
-        settings = from_dict(self.Settings, {"data": {}, **named})
+        settings = from_dict(self.Settings, {"data": {}, **self.named(values)})
         sizes = self.sizes(settings, None)
         if said := [name for name in sizes if name in settings.model]:
             raise SettingsError(f"model.{said[0]} comes from the data and cannot be set.")
@@ -173,6 +172,15 @@ class Task:
         config = to_dict(self.config_of(model))
         kept = {name: value for name, value in config.items() if name not in sizes}
         return replace(settings, model={"name": settings.model["name"], **kept})
+
+    def named(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Nested mappings with the names of groups as they are now; of a group with two names, both parts."""
+        found: dict[str, Any] = {}
+        for key, value in values.items():
+            name = self.aliases.get(key, key)
+            both = isinstance(found.get(name), Mapping) and isinstance(value, Mapping)
+            found[name] = {**found[name], **value} if both else value
+        return found
 
     def fit(self, settings: Any, say: Say) -> "System | None":
         """A task that is not trained by gradient descent does it here, instead of `build` and `loss`."""
