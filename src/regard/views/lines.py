@@ -80,7 +80,7 @@ def lines(
     title: str = "",
     caption: str = "",
 ) -> Lines:
-    """See weights (m, n), or several, as lines from the n source tokens to the m target tokens.
+    """Show weights (m, n), or several, as lines from the n source tokens to the m target tokens.
 
     The larger the weight, the broader and darker the line; a weight of exactly 0 has none.
     """

@@ -1,9 +1,9 @@
-"""Pictures: matplotlib figures, without its global state, and files that are whole or not there."""
+"""Pictures: matplotlib figures, without its global state, and files that are written whole or not at all."""
 
 from functools import cache, lru_cache
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from regard.core.files import beside
 from regard.views.ramps import AGAINST, PATHS, even
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 COLOUR = "#2f6690"  # of weights; what is exactly 0 has none
 BELOW = "#a8521a"  # of weights below 0
 INK, FAINT = "#1a1f24", "#59636e"
-FONTS = (  # what is installed of these is asked in turn for letters the first does not have
+FONTS = (  # those installed are tried in turn for characters that the first does not have
     "DejaVu Sans",
     "Noto Sans",
     "Noto Sans CJK JP",
@@ -30,13 +30,13 @@ FONTS = (  # what is installed of these is asked in turn for letters the first d
 )
 
 
-def figure(width: float, height: float, layout: str | None = "constrained") -> "Figure":
-    """An empty figure of this size in inches; with layout=None the caller says where axes stand."""
+def figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> "Figure":
+    """An empty figure of this size in inches; with layout=None the caller places the axes."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise ImportError("pictures need matplotlib: pip install 'regard[plot]'") from None
-    return Figure(figsize=(width, height), layout=layout)  # type: ignore[arg-type]
+    return Figure(figsize=(width, height), layout=layout)
 
 
 def shades(ramp: str = "even", signed: bool = False) -> "Colormap":
@@ -60,7 +60,7 @@ def font() -> dict[str, Any]:
 
 @lru_cache(8192)
 def measured(text: str, size: float = 9) -> float:
-    """Inches that a text is wide."""
+    """The width of a text in inches."""
     from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.text import Text
 
@@ -71,7 +71,7 @@ def measured(text: str, size: float = 9) -> float:
 
 
 def captioned(picture: "Figure", title: str, caption: str) -> "Figure":
-    """A figure with its title above and its caption below, for which it grows; nothing in it changes size."""
+    """A figure with its title above and its caption below, for which it grows; its content keeps its size."""
     wide, high = picture.get_size_inches()
     title = fill(shown(title), max(20, int(wide * 10)))
     caption = fill(shown(caption), max(30, int(wide * 16)))
@@ -79,8 +79,9 @@ def captioned(picture: "Figure", title: str, caption: str) -> "Figure":
     below = 0.125 * (caption.count("\n") + 1) + 0.1 if caption else 0.0
     whole = high + above + below
     picture.set_figheight(whole)
-    if engine := picture.get_layout_engine():
-        engine.set(rect=(0, below / whole, 1, high / whole))  # type: ignore[call-arg]
+    engine: Any = picture.get_layout_engine()
+    if engine:
+        engine.set(rect=(0, below / whole, 1, high / whole))
     for axes in picture.axes if engine is None else ():
         left, bottom, width, height = axes.get_position(original=True).bounds
         axes.set_position((left, (bottom * high + below) / whole, width, height * high / whole))
@@ -91,7 +92,7 @@ def captioned(picture: "Figure", title: str, caption: str) -> "Figure":
 
 
 def check_file(path: str | Path) -> str:
-    """The kind of picture a file's ending stands for; an error where it stands for none."""
+    """The format that a file's ending means; ValueError if it means none."""
     kind = Path(path).suffix.lstrip(".").lower()
     if kind in ("html", "htm"):
         return "html"

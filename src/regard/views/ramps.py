@@ -1,4 +1,4 @@
-"""Ramps: colours that grow evenly to the eye, from a small weight to the largest.
+"""Ramps: colours that change evenly to the eye, from a small weight to the largest.
 
     colour(t) = a point of a path through OKLab, t = length of the way so far / length of the whole way
 
@@ -51,7 +51,8 @@ def even(stops: list[str], steps: int) -> list[str]:
 def oklab(rgb: Colours) -> Colours:
     """sRGB (..., 3) between 0 and 1 as OKLab (..., 3)."""
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    return np.cbrt(linear @ _TO_LMS.T) @ _TO_LAB.T  # type: ignore[no-any-return]
+    lab: Colours = np.cbrt(linear @ _TO_LMS.T) @ _TO_LAB.T
+    return lab
 
 
 def from_oklab(lab: Colours) -> Colours:

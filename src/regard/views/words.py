@@ -44,7 +44,7 @@ def words(
     title: str = "",
     caption: str = "",
 ) -> Words:
-    """See weights (n,) or (m, n), or several, on the n source tokens themselves, written as a text.
+    """Show weights (n,) or (m, n), or several, on the n source tokens themselves, written as a text.
 
     The bar below a word is as long as its weight; a weight of exactly 0 has neither colour nor bar. With m
     target tokens there is a text for each.
