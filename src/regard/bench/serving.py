@@ -2,8 +2,8 @@
 
 `regard serve` runs in a process of its own, on a run made for the purpose: the demo's Transformer, hardly
 trained, which writes targets as long as it may (12 tokens). Each client has one connection and asks for
-another sentence whenever it has its answer. A server that is full says 503 and when to come again; a client
-then waits about as long. Anything else than 200 and 503 is an error, and one error is one too many.
+another sentence whenever it has its answer. A full server answers 503 with Retry-After; a client then waits
+about as long. Anything but 200 and 503 is an error, and no error is allowed.
 """
 
 import asyncio
@@ -41,11 +41,11 @@ COMMAND = [sys.executable, "-c", "from regard.cli import main; main()", "serve"]
 
 @dataclass
 class Load:
-    """What some clients met with."""
+    """What some clients measured."""
 
     clients: int
     seconds: float
-    waits: list[float]  # seconds from each question to its answer, coming again included
+    waits: list[float]  # seconds from each request to its answer, retries included
     full: int = 0  # 503
     errors: list[int] = field(default_factory=list)  # their codes; 0 where none came
     before: float = 0.0  # mebibytes of the server, once a tenth of the time is over
@@ -63,7 +63,7 @@ class Load:
 
 
 def cases(clients: int = 200, seconds: float = 30.0) -> list[Case]:
-    """What must hold of a server that so many ask for so long; all of it is measured once."""
+    """What must hold of a server with so many clients for so long; all of it is measured once."""
     loads, who = cache(partial(measured, clients, seconds)), f"{clients} clients, {seconds:g} s"
 
     def each(effort: Effort) -> Measured:
@@ -87,7 +87,7 @@ def cases(clients: int = 200, seconds: float = 30.0) -> list[Case]:
 
 @dataclass(frozen=True)
 class Answers(Case):
-    """A case that says how many answers a second its seconds come to."""
+    """A case that also reports answers per second."""
 
     def measure(self, effort: Effort) -> Result:
         found = super().measure(effort)
@@ -126,7 +126,7 @@ def server(run: Path) -> Iterator[tuple[int, "subprocess.Popen[str]"]]:
 
 
 async def ask(port: int, process: "subprocess.Popen[str]", clients: int, seconds: float) -> Load:
-    """Have clients ask for some seconds; those that wait then get their answers first."""
+    """Have clients send requests for some seconds; those waiting then still get their answers."""
     load, said = Load(clients, seconds, []), sentences()
 
     async def weigh() -> None:
@@ -146,12 +146,12 @@ async def ask(port: int, process: "subprocess.Popen[str]", clients: int, seconds
 
 @cache
 def sentences() -> list[str]:
-    """What is asked."""
+    """The texts of the requests."""
     return [pair.source for pair in islice(CORPORA["phrases-de"](seed=2, split="test"), 500)]
 
 
 async def client(port: int, load: Load, said: list[str], until: float) -> None:
-    """One client: asks, waits, comes again."""
+    """One client: sends requests, waits, retries."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     while monotonic() < until:
         started = monotonic()
@@ -170,7 +170,7 @@ async def client(port: int, load: Load, said: list[str], until: float) -> None:
 
 
 async def post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int, body: bytes) -> int:
-    """Send a question, read all of the answer, return its status; 0 if there is none."""
+    """Send a request, read all of the answer, return its status; 0 if there is none."""
     head = (
         f"POST /api/inspect HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
@@ -186,7 +186,7 @@ async def post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port:
 
 
 def mebibytes(pid: int) -> float:
-    """Memory of a process that is in use now, where the system tells."""
+    """Resident memory of a process, where the system tells."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024

@@ -27,7 +27,9 @@ class OutOfRange(InvalidRequest):
     """A number that is too large: of a layer, head or word."""
 
     def __init__(self, name: str, got: int, count: int):
-        super().__init__(f"{name} must be from 0 to {count - 1}; got {got}.")
+        super().__init__(
+            f"{name} must be from 0 to {count - 1}; got {got}." if count else f"there are no {name}."
+        )
         self.name, self.got, self.count = name, got, count
 
 

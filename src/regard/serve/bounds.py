@@ -1,15 +1,15 @@
-"""What a server takes on."""
+"""Limits of what a server accepts."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Limits of requests."""
+    """Limits of requests; a longer text, a larger body or one request too many is refused."""
 
-    longest: int = 512  # tokens of a text
-    seconds: float = 20.0  # for a request to arrive, to wait for its turn, to be worked on: each
-    room: int = 32  # requests that wait or are worked on; more are told to come again
+    longest: int = 512  # tokens of a text; characters are bounded accordingly, before any work
+    seconds: float = 20.0  # to arrive, to wait in the queue, to be answered: each
+    room: int = 32  # requests in the queue, the one at work included
     bytes: int = 1 << 18  # of the body of a request
     connections: int = 1000
-    panels: int = 4  # runs beside each other on a page
+    panels: int = 4  # runs side by side on a page

@@ -1,11 +1,11 @@
-"""The guard before the application: who may ask, how much, and what every answer carries.
+"""The guard around the application: who may send requests, how large, and the headers of every response.
 
 Names   A page of another site can make its own name point here (DNS rebinding) and would then count as ours:
-        a request whose Host is not one of our names is refused.
-Token   Where more than this machine can reach us, every request must bring the token: as a bearer, as the
+        a request whose Host header is not one of our names is refused.
+Token   Where other machines can reach us, every request must have the token: as a bearer, as the
         cookie that the page gets, or once as ?token=…, which turns into the cookie.
 Size    The body is bounded, and so is the time it may take to arrive.
-Policy  Nothing runs on the page but its own script, whatever a sentence says.
+Policy  Only the page's own script runs, whatever a text contains.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ HEADERS = {
 
 
 def problem(status: int, error: str, **headers: str) -> Response:
-    """An answer that says in a sentence why there is none."""
+    """A response that says in one sentence why there is no answer."""
     body = json.dumps({"error": error})  # ASCII, so that any text can be quoted
     return Response(body, status, {k.replace("_", "-"): v for k, v in headers.items()}, "application/json")
 
@@ -90,11 +90,11 @@ class Guard:
         if self.names is not None and name not in self.names:
             return problem(421, f"this is not {name[:100]!r}; ask for {' or '.join(sorted(self.names))}.")
         if headers.get("sec-fetch-site") == "cross-site" and scope["path"].startswith("/api/"):
-            return problem(403, "pages of other sites may not ask.")
+            return problem(403, "requests from pages of other sites are refused.")
         if self.token is None:
             return None
         if _is(self.token, dict(_query(scope)).get("token")) and scope["path"] == "/":
-            # What stands behind # stays with the browser, and comes along.
+            # The fragment behind # stays in the browser, and is kept.
             cookie = f"{COOKIE}={self.token}; Path=/; HttpOnly; SameSite=Strict"
             return Response(status_code=303, headers={"Location": "/", "Set-Cookie": cookie})
         bearer = headers.get("authorization", "").removeprefix("Bearer ")

@@ -23,9 +23,10 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Timed(H11Protocol):
-    """HTTP that gives the head of a request as long as an idle connection, then hangs up."""
+    """HTTP that closes a connection whose request header takes longer than an idle connection may."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
         super().connection_made(transport)
         self._head: asyncio.TimerHandle | None = self.loop.call_later(
             self.timeout_keep_alive, transport.close
@@ -35,7 +36,7 @@ class Timed(H11Protocol):
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
             self._unset()
-        elif self._head is None:  # it has begun, and is not whole yet
+        elif self._head is None:  # the header has begun, and is not complete
             self._head = self.loop.call_later(self.timeout_keep_alive, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -57,7 +58,7 @@ def is_loopback(host: str) -> bool:
 
 
 def token_for(host: str) -> str | None:
-    """What requests to this host must bring: nothing on loopback, else REGARD_TOKEN or one that is drawn."""
+    """The token that requests must have: none on loopback, else REGARD_TOKEN or a random one."""
     if is_loopback(host):
         return None
     token = os.environ.get("REGARD_TOKEN") or secrets.token_urlsafe(24)
@@ -72,7 +73,7 @@ def listen(host: str, port: int) -> socket.socket:
     found = socket.socket(family)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     found.bind((host, port))
-    found.listen(128)  # whoever comes before the server is ready waits
+    found.listen(128)  # connections made before the server is ready wait
     return found
 
 
@@ -84,7 +85,7 @@ def serve(
     bounds: Bounds = Bounds(),  # noqa: B008  (frozen)
     say: Callable[[str], None] = print,
 ) -> None:
-    """Serve until interrupted; where others can reach it, to those who bring the token (`token_for`)."""
+    """Serve until interrupted; where other machines can reach it, with a token (`token_for`)."""
     near = is_loopback(host)
     token = token_for(host)
     there = listen(host, port)
@@ -103,7 +104,7 @@ def make_server(
         ws="none",
         loop="asyncio",
         log_level="warning",
-        access_log=False,  # no sentence of a user is written anywhere
+        access_log=False,  # no text of a user is written anywhere
         proxy_headers=False,
         server_header=False,
         limit_concurrency=bounds.connections,

@@ -1,4 +1,4 @@
-"""Bars: one vector of scores through several maps, or anything else that a few names have several of."""
+"""Bars: one vector of scores through several maps, or several numbers for each of a few names."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ def bars(
     title: str = "",
     caption: str = "",
 ) -> Bars:
-    """See weights (n,) by the name of their map, a panel each; labels (n) stand under the bars.
+    """Show weights (n,) by the name of their map, a panel each; labels (n) are under the bars.
 
     A weight of exactly 0 has no bar, however small the others are. `unit` says what else it is that is shown.
     """

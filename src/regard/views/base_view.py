@@ -18,7 +18,7 @@ from regard.views.weight_matrices import Matrix, same_size
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NOTE = "Weights show where a model looked. That is not yet why it decided."
+NOTE = "Attention weights show where a model attends. That is not yet why it decides."
 RAMPS = ("even", "black_to_white")
 MOST = 12  # matrices in one picture
 SMALL = 4096  # cells of all matrices together that are sent as readable numbers
@@ -39,7 +39,7 @@ class View(ABC):
 
     @abstractmethod
     def content(self) -> dict[str, Any]:
-        """What the browser draws, besides the words around it."""
+        """What the browser draws, without title, caption and note."""
 
     def figure(self) -> "Figure":
         """The picture with title and caption, as a matplotlib figure."""
@@ -51,7 +51,7 @@ class View(ABC):
         return {"format": 1, "kind": self.kind, **words, **self.content()}
 
     def page(self) -> str:
-        """One HTML file as text: nothing in it asks for anything from elsewhere."""
+        """One HTML file as text, which makes no request."""
         from regard.views.html_page import page
 
         return page(self.data())
@@ -111,7 +111,7 @@ class MatrixView(View):
 
 
 def paper(matrices: tuple[Matrix, ...], rows: int | None = None) -> None:
-    """An error where paper would be too small: it cannot be scrolled, and nobody can pick from it."""
+    """Raise ValueError if there are too many matrices or rows for a picture, which cannot be scrolled."""
     if len(matrices) > MOST:
         raise ValueError(
             f"a picture holds at most {MOST} matrices; got {len(matrices)}. Pick with layer= and head=, "

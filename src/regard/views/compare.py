@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Compare(MatrixView):
-    """Maps in groups: first, second, and second − first where both have the same words."""
+    """Matrices in groups: first, second, and second − first where both have the same words."""
 
     kind: ClassVar[str] = "compare"
     names: tuple[str, str]
@@ -61,7 +61,7 @@ def compare(
     title: str = "",
     caption: str = "",
 ) -> Compare:
-    """See two sets of weights (m, n) of the same source beside each other, and the second minus the first.
+    """Show two sets of weights (m, n) of the same source side by side, and the second minus the first.
 
     Where the second system said something else, `second_target` has its words, and there is no difference.
     """

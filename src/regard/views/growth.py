@@ -54,7 +54,7 @@ class Growth(View):
 
 
 def growth(**panels: Mapping[str, Curve]) -> Growth:
-    """See curves by name, a panel for each argument that has some: growth(seconds={…}, mebibytes={…})."""
+    """Show curves by name, a panel for each argument that has some: growth(seconds={…}, mebibytes={…})."""
     shown = {unit: curves for unit, curves in panels.items() if curves}
     if not shown:
         raise ValueError("panels must hold at least one curve; got none.")

@@ -67,7 +67,7 @@ def heads(
     title: str = "",
     caption: str = "",
 ) -> Heads:
-    """See every head of every layer: a tuple of layers, each (heads, m, n) or (1, heads, m, n).
+    """Show every head of every layer: a tuple of layers, each (heads, m, n) or (1, heads, m, n).
 
     All have one scale. On the page a click, or Enter, enlarges one, with its n source and m target tokens.
     """

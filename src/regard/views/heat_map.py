@@ -50,7 +50,7 @@ def heat_map(
     title: str = "",
     caption: str = "",
 ) -> HeatMap:
-    """See weights (m, n), or several, with the n source tokens across and the m target tokens down.
+    """Show weights (m, n), or several, with the n source tokens across and the m target tokens down.
 
     A weight of exactly 0 is left out: the paper shows, not the palest shade. `layer` and `head`, counted from
     0, pick from many. ramp="black_to_white" draws 0 black and 1 white, whatever the largest weight is.

@@ -1,4 +1,4 @@
-"""Pages: a view as one HTML file, which asks nothing of anybody, and as a cell of a notebook.
+"""Pages: a view as one HTML file, which makes no request, and as a cell of a notebook.
 
 The Content-Security-Policy names the two scripts and the style by their hashes, so that nothing else in the
 page can run, whatever a token says; tokens travel as JSON and are put on the page as text.
@@ -18,7 +18,7 @@ START = (
 
 
 def page(data: dict[str, Any]) -> str:
-    """The whole page of what a view's `data()` says."""
+    """The whole page of a view's `data()`."""
     title = escape(data["title"] or f"regard: {data['kind'].replace('_', ' ')}")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -33,7 +33,7 @@ def page(data: dict[str, Any]) -> str:
 
 
 def cell(data: dict[str, Any]) -> str:
-    """The page in a frame of its own: its script runs, its style stays inside, nothing else is reached."""
+    """The page in a frame of its own: its script runs, its style stays inside, nothing else is in reach."""
     title = escape(data["title"] or "regard")
     return (
         f'<iframe srcdoc="{escape(page(data))}" sandbox="allow-scripts" title="{title}" '
@@ -42,7 +42,7 @@ def cell(data: dict[str, Any]) -> str:
 
 
 def policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
-    """A Content-Security-Policy that lets these scripts and styles of the page be, and nothing else."""
+    """A Content-Security-Policy that allows these scripts and styles of the page, and nothing else."""
     script, style = (" ".join(map(_hash, texts)) for texts in (scripts, styles))
     return (
         f"default-src 'none'; script-src {script}; style-src {style}; "

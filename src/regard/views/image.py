@@ -1,4 +1,4 @@
-"""Image: where on a picture each word looked, on the grid of cells the model saw.
+"""Image: the weights of each word over a picture, on the grid of cells that the model read.
 
 Xu et al. (2015), "Show, Attend and Tell", arXiv:1502.03044, draw the same for captions.
 """
@@ -76,7 +76,7 @@ def image(
     title: str = "",
     caption: str = "",
 ) -> Image:
-    """See weights (m, rows · columns) on a picture (h, w, 3) or (3, h, w), for each of the m target tokens.
+    """Show weights (m, rows · columns) on a picture (h, w, 3) or (3, h, w), for each of the m target tokens.
 
     The picture holds bytes, or numbers between 0 and 1. `grid` is (rows, columns); without it, it is square.
     """

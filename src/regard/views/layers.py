@@ -1,4 +1,4 @@
-"""Layers: what one word looks at, layer by layer. Rollout and flow are such weights too."""
+"""Layers: the weights of one word, layer by layer. Rollout and flow are such weights too."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def layers(
     title: str = "",
     caption: str = "",
 ) -> Layers:
-    """See weights over layers: (layers, m, n), or a sequence of layers whose heads are averaged.
+    """Show weights over layers: (layers, m, n), or a sequence of layers whose heads are averaged.
 
     For each of the m target tokens the layers stand under each other, the first on top.
     """

@@ -74,7 +74,7 @@ def lines(
     weights: Weights, source: Sequence[str] | None = None, target: Sequence[str] | None = None, *,
     layer: int | None = None, head: int | None = None, title: str = "", caption: str = "",
 ) -> Lines:  # fmt: skip
-    """See weights (m, n), or several, as lines from the n source tokens to the m target tokens.
+    """Show weights (m, n), or several, as lines from the n source tokens to the m target tokens.
 
     The larger the weight, the broader and darker the line; a weight of exactly 0 has none.
     """

@@ -22,7 +22,7 @@ NUMBERS = 12  # words of the longer side up to which cells hold their numbers
 
 
 def cell(m: int, n: int) -> float:
-    """Inches of a cell's side: large enough for its number, then for its label, then as it comes."""
+    """Inches of a cell's side: large enough for its number, then for its label, then whatever fits."""
     longer = max(m, n)
     if longer <= NUMBERS:
         return 0.42
@@ -37,7 +37,7 @@ def room(labels: Sequence[str]) -> float:
 def grid(
     down: int, across: int, source: Sequence[str], target: Sequence[str], *, each: bool = False
 ) -> tuple["Figure", list["Axes"]]:
-    """A figure with places for down × across matrices of these words, row by row.
+    """A figure with axes for down × across matrices of these words, row by row.
 
     The target stands beside the first of each row; beside all of them with each=True.
     """
@@ -81,17 +81,17 @@ def draw(
     axes.tick_params(length=0, labelsize=8 if side >= 0.26 else 6)
     ticks(axes, "x", source, rotation=90)
     ticks(axes, "y", target)
-    above = 1 + (room(source) + 0.02) / (side * len(target))  # matplotlib would look for this place at length
+    above = 1 + (room(source) + 0.02) / (side * len(target))  # finding it automatically is slow
     axes.set_title(cropped(one.name, 60), fontsize=9, parse_math=False, y=above, va="bottom", **font())
     axes.spines[:].set_color("#c3cad1")
-    whole = axes.get_figure(root=True)
-    if max(one.weights.shape) <= NUMBERS and whole is not None and len(whole.axes) <= 4:
+    picture = axes.get_figure(root=True)
+    if max(one.weights.shape) <= NUMBERS and picture is not None and len(picture.axes) <= 4:
         numbers(axes, one.weights, colours)
     return colours
 
 
 def ticks(axes: "Axes", axis: str, labels: Sequence[str], **how: Any) -> None:
-    """Words beside the cells; every so many, where all would lie on each other."""
+    """Words beside the cells; only every k-th, if all would overlap."""
     places = range(0, len(labels), _every(len(labels)))
     names = [cropped(labels[i]) for i in places]
     put = axes.set_xticks if axis == "x" else axes.set_yticks
@@ -109,13 +109,11 @@ def numbers(axes: "Axes", p: Array, colours: "ScalarMappable") -> None:
             red, green, blue, _ = colours.to_rgba(np.array(weight))
             dark = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 < 0.18
             text = axes.text(j, i, short(weight), ha="center", va="center", fontsize=6.5)
-            text.set(
-                color="w" if dark else "k", in_layout=False
-            )  # a thousand of them would be laid out for long
+            text.set(color="w" if dark else "k", in_layout=False)  # laying out a thousand of them is slow
 
 
 def short(weight: float) -> str:
-    """Two decimals without the 0 before them; what would be none says it is not 0."""
+    """Two decimals without the leading 0; <.01 if they would be 0."""
     text = f"{abs(weight):.2f}"
     text = "<.01" if text == "0.00" else text.removeprefix("0")
     if weight < 0:
@@ -124,7 +122,7 @@ def short(weight: float) -> str:
 
 
 def bar(picture: "Figure", colours: "ScalarMappable") -> None:
-    """The ramp and what it stands for, to the right of all."""
+    """The colour bar, to the right of all matrices."""
     wide, high = picture.get_size_inches()
     tall = min(1.6, high * 0.6)
     axes = picture.add_axes(((wide - BAR + 0.1) / wide, (high - tall) / 2 / high, 0.1 / wide, tall / high))

@@ -1,4 +1,4 @@
-"""A passage on paper: words in lines, each on the colour of its weight, with a bar below as long as it.
+"""A passage on paper: words in lines, each on the colour of its weight, with a bar below as long as that.
 
 Weights below 0 have other colours, and so have their bars.
 """
@@ -26,7 +26,7 @@ LINE, GAP, WIDTH, HEADING = (
 
 @dataclass(frozen=True)
 class Placed:
-    """A word and where it stands: inches from the left, lines from the top."""
+    """A word and its position: inches from the left, lines from the top."""
 
     text: str
     x: float

@@ -1,4 +1,4 @@
-"""Pictures: matplotlib figures, without its global state, and files that are whole or not there."""
+"""Pictures: matplotlib figures, without its global state, and files that are written whole or not at all."""
 
 from collections.abc import Callable
 from functools import cache, lru_cache
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COLOUR = "#2f6690"  # of weights; what is exactly 0 has none
 BELOW = "#a8521a"  # of weights below 0
 INK, FAINT = "#1a1f24", "#59636e"
-FONTS = (  # what is installed of these is asked in turn for letters the first does not have
+FONTS = (  # those installed are tried in turn for characters that the first does not have
     "DejaVu Sans",
     "Noto Sans",
     "Noto Sans CJK JP",
@@ -32,7 +32,7 @@ FONTS = (  # what is installed of these is asked in turn for letters the first d
 
 
 def figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> "Figure":
-    """An empty figure of this size in inches; with layout=None the caller says where axes stand."""
+    """An empty figure of this size in inches; with layout=None the caller places the axes."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -61,7 +61,7 @@ def font() -> dict[str, Any]:
 
 @lru_cache(8192)
 def measured(text: str, size: float = 9) -> float:
-    """Inches that a text is wide."""
+    """The width of a text in inches."""
     from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.text import Text
 
@@ -73,7 +73,7 @@ def measured(text: str, size: float = 9) -> float:
 
 
 def captioned(picture: "Figure", title: str, caption: str) -> "Figure":
-    """A figure with its title above and its caption below, for which it grows; nothing in it changes size."""
+    """A figure with its title above and its caption below, for which it grows; its content keeps its size."""
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     wide, high = picture.get_size_inches()
@@ -96,7 +96,7 @@ def captioned(picture: "Figure", title: str, caption: str) -> "Figure":
 
 
 def check_file(path: str | Path) -> str:
-    """The kind of picture a file's ending stands for; an error where it stands for none."""
+    """The format that a file's ending means; ValueError if it means none."""
     kind = Path(path).suffix.lstrip(".").lower()
     if kind in ("html", "htm"):
         return "html"

@@ -1,4 +1,4 @@
-"""Ramps: colours that grow evenly to the eye, from a small weight to the largest.
+"""Ramps: colours that change evenly to the eye, from a small weight to the largest.
 
     colour(t) = a point of a path through OKLab, t = length of the way so far / length of the whole way
 

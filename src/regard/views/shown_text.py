@@ -50,7 +50,7 @@ def _shown(char: str) -> str:
 
 
 def _letters(text: str) -> Iterator[str]:
-    """Letters with all that hangs on them, near enough to grapheme clusters (UAX 29) for a crop."""
+    """Letters with their marks, close enough to grapheme clusters (UAX 29) for a crop."""
     letter = ""
     for char in text:
         if letter and not (

@@ -1,4 +1,4 @@
-"""Steps: decoding word by word, and where each step looked."""
+"""Steps: decoding word by word, and the weights of each step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from regard.views.weight_matrices import Weights, calls_of, facts, matrices_of, 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BEFORE = 22  # letters of what was said before that are shown
+BEFORE = 22  # characters of the words before that are shown
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Steps(MatrixView):
-    """The source as text, once for each step, with what has been said so far."""
+    """The source as text, once for each step, with what has been written so far."""
 
     kind: ClassVar[str] = "steps"
 
@@ -45,7 +45,7 @@ def steps(
     weights: Weights, source: Sequence[str] | None = None, target: Sequence[str] | None = None, *,
     layer: int | None = None, head: int | None = None, title: str = "", caption: str = "",
 ) -> Steps:  # fmt: skip
-    """See decoding step by step: weights (m, n), a row per step, or a list of m steps (..., 1, n).
+    """Show decoding step by step: weights (m, n), a row per step, or a list of m steps (..., 1, n).
 
     Steps of a list may have fewer keys than the last: a decoder that looks at what it has said sees more
     and more. Where every step holds a list of layers, as Hugging Face's `generate` returns them, each layer's

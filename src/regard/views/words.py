@@ -38,7 +38,7 @@ def words(
     weights: Weights, source: Sequence[str] | None = None, target: Sequence[str] | None = None, *,
     layer: int | None = None, head: int | None = None, title: str = "", caption: str = "",
 ) -> Words:  # fmt: skip
-    """See weights (n,) or (m, n), or several, on the n source tokens themselves, written as a text.
+    """Show weights (n,) or (m, n), or several, on the n source tokens themselves, written as a text.
 
     The bar below a word is as long as its weight; a weight of exactly 0 has neither colour nor bar. With m
     target tokens there is a text for each.

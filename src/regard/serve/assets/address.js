@@ -1,4 +1,4 @@
-// The address: every state of the page stands behind #, which stays with the browser and can be shared.
+// The address: the state of the page is in the fragment behind #, which is not sent to the server and can be shared.
 
 const MOST = 4; // runs beside each other
 const CHANGES = {none: 'As it is', mask: 'Masked', delete: 'Deleted'};

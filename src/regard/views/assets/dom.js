@@ -29,11 +29,11 @@ const clamp = (value, least, most) => Math.max(least, Math.min(most, value));
 let numbered = 0;
 const unique = (name) => `regard-${name}-${++numbered}`;
 
-// A token inside a sentence of ours: whatever its direction, it turns nothing round but itself.
+// A token inside a sentence: isolated, so that its direction affects nothing around it.
 const isolated = (token) => `\u2068${token}\u2069`;
 
-// The direction of a text made of words: that of its first letter that has one. (dir="auto" would not look into
-// words that have a direction of their own, and would look again at each that is added.)
+// The direction of a text made of words: that of its first letter that has one. (dir="auto" ignores words that
+// have a direction of their own, and is computed again for each word that is added.)
 function direction(tokens) {
   for (const token of tokens) {
     const letter = token.match(/\p{L}/u);
@@ -42,7 +42,7 @@ function direction(tokens) {
   return "ltr";
 }
 
-// A word that can be chosen. Its direction is its own: a Hebrew word beside a French one turns nothing round.
+// A word that can be chosen. Its direction is its own: a Hebrew word does not affect a French one beside it.
 function wordButton(view, side, index, text, matrix = 0) {
   const may = view.options.mayClick !== false;
   const node = el(may ? "button" : "span", { class: "regard-word", type: may ? "button" : null, dir: "auto", title: text }, text);
@@ -90,7 +90,7 @@ function select(label, names, chosen, then) {
   return el("span", { class: "regard-select" }, el("label", { for: id }, label), list);
 }
 
-// What the pointer or the keyboard is at, in words; also read out.
+// A tip for the cell or word under the pointer or with the focus; also for screen readers.
 class Tooltip {
   constructor() {
     this.node = el("div", { class: "regard-tip", role: "tooltip", hidden: true });

@@ -27,7 +27,7 @@ class Grid {
     byKeyboard(this);
   }
 
-  // To be called when the node stands in the page: sizes are known only then.
+  // To be called when the node is in the page: sizes are known only then.
   begin() {
     const { m, n, least = SMALLEST, most = 44 } = this.spec;
     if (Math.max(m, n) > MANY) this.whole();
@@ -72,7 +72,7 @@ class Grid {
     });
   }
 
-  // What is in sight: first and last row and column, and how far the paper is pushed.
+  // What is in sight: first and last row and column, and the scroll position.
   sight() {
     const { m, n } = this.spec;
     const { scrollLeft: x, scrollTop: y, clientWidth, clientHeight } = this.scroller;
@@ -132,7 +132,7 @@ class Grid {
       make("⤢", "the whole heat map", () => this.whole()));
   }
 
-  // The cursor goes to a cell: by the pointer without moving the paper, by the keyboard so that it is in sight.
+  // The cursor goes to a cell: by the pointer without scrolling, by the keyboard so that it is in sight.
   go(i, j, event = null) {
     this.at = { i, j };
     if (!event) this.reveal(i, j);

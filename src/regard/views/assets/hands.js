@@ -1,4 +1,4 @@
-// How a grid is moved through: the pointer hovers, drags and zooms; keys go from cell to cell and word to word.
+// Moving through a grid: the pointer hovers, drags and zooms; keys go from cell to cell and word to word.
 
 function byPointer(grid) {
   const { scroller, body } = grid;

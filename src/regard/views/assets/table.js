@@ -1,4 +1,4 @@
-// The text alternative: every picture's numbers as a table, made when it is asked for.
+// The text alternative: every picture's numbers as a table, made when it is opened.
 
 const WHOLE = 4096; // weights that are shown all
 const TOP = 8; // else of each row these many, the largest

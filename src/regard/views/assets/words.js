@@ -1,4 +1,4 @@
-// Words on the colour of their weight, and a bar below as long as it: decoding goes through it step by step.
+// Words on the colour of their weight, and a bar below as long as the weight; `steps` shows decoding step by step.
 
 function passage(view, tokens, weights, most, ramp, side, matrix) {
   const nodes = tokens.map((token, j) => {
