@@ -56,7 +56,7 @@ def apart():
 
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory):
-    """The trained tiny run of a task (`runs/tiny.py`), trained when it is first asked for; it must stay as it is."""
+    """The tiny run of a task (`runs/tiny.py`), trained when it is first asked for; nobody may change it."""
     from runs.tiny import trained
 
     folder, found = tmp_path_factory.mktemp("tiny"), {}

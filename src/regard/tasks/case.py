@@ -151,6 +151,13 @@ class Case:
             **{name: moved(getattr(self, name)) for name in functions},
         )
 
+    @property
+    def known_labels(self) -> Tensor:
+        """The right classes (N,), which tests that count mistakes need."""
+        if self.labels is None:
+            raise NotApplicable("the right classes of the texts were not given")
+        return self.labels
+
     @cached_property
     def lengths(self) -> Tensor:
         """Tokens of each text: (N,)."""

@@ -42,9 +42,9 @@ def frozen(case: Case, *, seed: int = 0, steps: int = 150, most: int = MOST) -> 
         [torch.full((len(text),), 1 / len(text), dtype=torch.float64) for text in part]
         for part in (texts, case.texts)
     ]
-    for name, before, after in (("model", learned.shown, case.shown), ("uniform", *uniform)):
+    for name, (before, after) in {"model": (learned.shown, case.shown), "uniform": uniform}.items():
         decided[name] = decide_with(train_with(mlp, before, seed), ids(case.texts), after)
-    right = {name: (decision == case.labels).double() for name, decision in decided.items()}
+    right = {name: decision.eq(case.known_labels).double() for name, decision in decided.items()}
     return Finding(
         float(right["model"].mean()),
         float(right["uniform"].mean()),

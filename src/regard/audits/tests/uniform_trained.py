@@ -26,7 +26,8 @@ def uniform_trained(case: Case, *, seed: int = 0, steps: int | None = None) -> F
         with torch.no_grad():
             return batch.intervene(uniform_weights(batch.lengths, *batch.weights.shape[1:]).double())
 
-    right = (Case.from_model(model, case.texts).each(predicted).argmax(-1) == case.labels).double()
+    decision = Case.from_model(model, case.texts).each(predicted).argmax(-1)
+    right = decision.eq(case.known_labels).double()
     return Finding(
         float(right.mean()),
         float(own.mean()),
