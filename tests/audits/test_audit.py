@@ -8,10 +8,13 @@ import torch
 import regard
 from regard.audits import AUDITS, CONDITIONS, Case, Report
 from regard.audits.finding import Finding
+from regard.audits.plan import plan
 from regard.audits.report_page import page
 from regard.audits.thresholds import RAMPS
 from regard.audits.verdict import judge, score
+from regard.core.errors import RunError
 from regard.models.classifiers import CLASSIFIERS
+from regard.tasks.alignment import ALIGNMENT
 
 TEXTS = [[5 + (i * j) % 11 for j in range(1, 4 + i % 7)] for i in range(40)]
 
@@ -74,6 +77,39 @@ def test_whatever_a_function_returns_there_is_a_report(predict, attention, why, 
     assert report.save(tmp_path / "report.html").stat().st_size > 1000
 
 
+def broken(*_):
+    return 1 / 0
+
+
+@pytest.mark.parametrize(
+    "functions",
+    [
+        {"predict": broken, "attention": lexicon_attention},
+        {"predict": lexicon, "attention": broken},
+        {"predict": lexicon, "attention": lexicon_attention, "intervene": broken},
+    ],
+)
+def test_what_a_function_raises_comes_through(functions):
+    with pytest.raises(ZeroDivisionError) as raised:
+        regard.audit(**functions, inputs=TEXTS)
+    assert raised.traceback[-1].name == "broken"  # the user's own line
+
+
+def test_what_takes_no_gradient_is_not_differentiable_and_can_be_audited():
+    def intervene(texts, weights):
+        return lexicon(texts, torch.from_numpy(weights.numpy()))  # fails if the weights need a gradient
+
+    case = Case.from_functions(lexicon, lexicon_attention, TEXTS, intervene=intervene)
+    assert not case.differentiable
+    assert Case.from_functions(lexicon, lexicon_attention, TEXTS, intervene=lexicon).differentiable
+    assert regard.audit(case).tests["adversary"].details["search"] == "drawn"
+
+
+def test_plan_is_without_times_if_nothing_can_be_asked():
+    case = Case.from_functions(lambda texts: "nonsense", lexicon_attention, TEXTS)
+    assert plan(case, quick=True).total == 0
+
+
 def test_weights_that_are_all_equal_have_no_order():
     even = lambda texts: [torch.full((len(text),), 1 / len(text)) for text in texts]  # noqa: E731
     report = regard.audit(predict=lexicon, attention=even, intervene=lexicon, inputs=TEXTS)
@@ -97,6 +133,8 @@ def test_no_input_is_an_error_in_one_line(given):
 def test_what_is_no_model_is_refused():
     with pytest.raises(TypeError, match="predict="):
         regard.audit(torch.nn.Linear(2, 2), TEXTS)
+    with pytest.raises(RunError, match="a word aligner has no decision about a text"):
+        regard.audit(ALIGNMENT.system(None, None, None), ["a text"])
     with pytest.raises(ValueError, match="neither"):
         regard.audit(inputs=TEXTS)
 
@@ -163,3 +201,15 @@ def test_a_grade_needs_two_conditions_and_lies_between_failed_and_passed():
     hidden = {**passed, "consistency": failed["consistency"]}  # shown weights that are not used
     assert judge(hidden).conditions["necessary"].score == 0
     assert all(score(name, found) == pytest.approx(1) for name, found in passed.items())
+
+
+def test_reports_that_were_saved_before_still_load(tmp_path):
+    """Keys of a report are read by programs: those that it has today stay."""
+    report = regard.audit(predict=lexicon, attention=lexicon_attention, intervene=lexicon, inputs=TEXTS)
+    keys = "name grade answer conditions tests inputs quick seed advice left_out agree disagree limits"
+    told = report.as_dict()
+    assert list(told) == keys.split()
+    assert set(told["conditions"]["necessary"]) == {"state", "score", "tests"}
+    test = set(told["tests"]["uniform"])
+    assert test == {"value", "yardstick", "interval", "inputs", "says", "why", "details"}
+    assert set(told["agree"][0]) == {"words", "weights", "evidence", "tau", "says"}

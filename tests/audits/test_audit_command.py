@@ -1,13 +1,14 @@
 """regard audit, as it is typed: reports that stay, audits that go on, comparisons, and what is refused."""
 
 import json
+import subprocess
+import sys
 from itertools import islice
 
 import pytest
 from typer.testing import CliRunner
 
-from regard.audits import AUDITS
-from regard.audits import folder as audit_folder
+from regard.audits import AUDITS, audit_folder
 from regard.cli import app
 from regard.data import LABELLED
 
@@ -111,7 +112,8 @@ def test_wrong_input_is_one_line(trained, data, tmp_path):
     mlp = trained / "attentive_mlp"
     assert "--data" in complaint(mlp, "--overwrite")
     assert "--self-test" in complaint()
-    assert "classifier" in complaint(mlp, "--source", data, "--overwrite")
+    refused = complaint(mlp, "--source", data, "--overwrite")
+    assert "--source is not for a classifier, which takes --data, --train." in refused
     assert "must end in .html" in complaint(mlp, "--data", data, "--html", tmp_path / "report.txt")
     assert "nowhere" in complaint(tmp_path / "nowhere", "--data", data)
     odd = tmp_path / "odd.tsv"
@@ -124,3 +126,14 @@ def test_no_run_is_audited_if_another_cannot_be(trained, data, tmp_path, monkeyp
     monkeypatch.setattr("regard.cli.audit.audited", lambda *_: pytest.fail("an audit began"))
     first = trained / "attentive_bilstm"
     assert "no folder" in complaint(first, tmp_path / "nowhere", "--data", data, "--overwrite")
+
+
+def test_an_audit_of_a_classifier_needs_no_aligner(trained, data):
+    command = ["audit", str(trained / "attentive_mlp"), "--data", str(data), "--quick", "--overwrite"]
+    code = (
+        "import sys; from regard.cli import app; "
+        f"app({command!r}, standalone_mode=False); "
+        "print(*(name for name in sys.modules if name.startswith('regard.alignment')), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "regard.alignment" not in done.stderr

@@ -15,7 +15,7 @@ from regard.tasks import TASKS, WHERE
 from regard.training import Interrupted, Team
 from training.together import together
 
-WHERE.entries.setdefault("vowels", "contract.toy.vowels:VOWELS")  # the one line of the toy task
+TOY = {"vowels": "contract.toy.vowels:VOWELS"}  # the one line of the toy task
 
 PAIRS = [("a b c", "a b c"), ("b a", "b a")]
 TINY = {  # for each task: settings of a run of seconds, what is wrong with them, inputs, files to evaluate on
@@ -58,7 +58,15 @@ TINY = {  # for each task: settings of a run of seconds, what is wrong with them
         "inputs": ["abe", "", "ooo"],
     },
 }
-every_task = pytest.mark.parametrize("name", list(TASKS))
+every_task = pytest.mark.parametrize("name", [*TASKS, *TOY])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def toy():
+    """The toy task is there for these tests alone."""
+    WHERE.entries.update(TOY)
+    yield
+    del WHERE.entries["vowels"]
 
 
 def tiny(name: str) -> dict:
@@ -299,6 +307,7 @@ def test_serving_works_or_is_refused_in_one_sentence(name, folders):
 
 
 def sharded_fit(team: Team, name: str, folder: Path, sharded: bool):
+    WHERE.entries.update(TOY)  # in a process of its own
     return fit(resolve(values(name)), folder, team=team, sharded=sharded).scores.line
 
 

@@ -132,7 +132,7 @@ def test_weights_that_are_none():
     says("weights of layer 0 must be at least 0 and finite. Are these scores?", [good - 1], method="flow")
     says("at least 0 and finite", [good * float("nan")], method="rollout")
     says("must be a tensor", [good.tolist()], method="rollout", error=TypeError)
-    says("one makes 4 places of 2 texts, the next looks at 3 of 2", [good, random_weights(2, 1, 3, 3)],
+    says("one has 4 positions of 2 texts, the next attends to 3 of 2", [good, random_weights(2, 1, 3, 3)],
          method="rollout")  # fmt: skip
     assert rollout([good, good]).shape == flow([good, good]).shape == (2, 4)
 

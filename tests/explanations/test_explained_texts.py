@@ -1,7 +1,6 @@
 """Texts explained by a whole system, and the command that does it."""
 
 import json
-import sys
 
 import pytest
 import torch
@@ -9,28 +8,35 @@ from regard.data.classes import Classes
 from regard.runs.classifier import Classifier
 from typer.testing import CliRunner
 
-import regard.cli.explain  # noqa: F401
 from explanations.toys import classifier
 from regard.cli import app
+from regard.core.errors import RunError
 from regard.data import Tokenizer
+<<<<<<< HEAD
 from regard.explanations import METHODS, explain, explain_texts
+=======
+from regard.data.class_names import Classes
+from regard.explanations import METHODS, explain, explain_texts
+from regard.tasks.classification import CLASSIFICATION, TextParts
+from regard.tasks.classifier import Classifier
+from tasks.translators import translator
+>>>>>>> audits
 
 LINES = ["a gripping , witty film", "a dull film", "witty and gripping", "[bold]dull[/bold] and long"]
-RUNS = sys.modules["regard.runs.fit_classifier"]  # the name is that of a function, too
 TEXT = "a gripping , witty film"
 
 
 def system(kind="word", pairs=False):
     tokenizer = Tokenizer.train(LINES, kind, 280 if kind == "bpe" else 13)
     model = classifier("attentive_bilstm", vocabulary=len(tokenizer), pairs=pairs)
-    return Classifier(model, tokenizer, Classes(["bad", "good", "so so"], pairs))
+    settings = CLASSIFICATION.resolve({"data": {"corpus": "sentiment"}})
+    return Classifier(model, TextParts(tokenizer, Classes(["bad", "good", "so so"], pairs)), settings)
 
 
 @pytest.fixture
 def run(monkeypatch, tmp_path):
     """A folder that is taken for a trained run."""
-    monkeypatch.setattr(RUNS, "is_classifier", lambda folder: True)
-    monkeypatch.setattr(RUNS, "load_classifier", lambda folder, device: system())
+    monkeypatch.setattr("regard.runs.open_system", lambda folder, device: system())
     return str(tmp_path)
 
 
@@ -132,5 +138,11 @@ def test_the_command_complains_in_one_line(run, tmp_path, monkeypatch):
     assert "has one token" in complaint(run, "--text", "film", "--method", "leave_one_out")
     assert "takes one text" in complaint(run, "--text", TEXT, "--second", TEXT)
     assert "words.doc" in complaint(run, "--text", TEXT, "--out", tmp_path / "words.doc")
-    monkeypatch.setattr(RUNS, "is_classifier", lambda folder: False)
-    assert "holds no classifier" in complaint(run, "--text", TEXT)
+    monkeypatch.setattr("regard.runs.open_system", lambda folder, device: translator("bahdanau"))
+    assert "a translator does not predict one class" in complaint(run, "--text", "eight")
+
+
+def test_what_has_no_class_of_a_text_is_not_explained():
+    with pytest.raises(RunError, match="a translator does not predict one class for a text"):
+        explain_texts(translator("bahdanau"), ["eight"])
+    assert explain_texts(system(), []) == []

@@ -57,7 +57,7 @@ class Linear(nn.Module):
 
 
 class TwoLayers(nn.Module):
-    """Self-attention twice and a look over the places: no names for its attentions, no halves."""
+    """Self-attention twice and a look over the places: no names for its attentions, no embed."""
 
     def __init__(self, causal=False):
         super().__init__()

@@ -109,7 +109,7 @@ def check_folder(run: Path, request: Request) -> None:
 def audited(run: Path, request: Request) -> "Report":
     """The report of one run, with a bar while it is made."""
     from regard.audits.audit_folder import audit_run
-    from regard.runs.load import open_system
+    from regard.runs import open_system
 
     system = open_system(run, request.device)
     kind, options = system.task.Audit, None

@@ -57,7 +57,7 @@ def explain(
     - `regard explain runs/sst --text "a gripping , witty film" --method attention --method leave_one_out`
     """
     from regard.explanations import METHODS, explain_texts
-    from regard.runs.load import open_system
+    from regard.runs import open_system
     from regard.views.picture import check_file
 
     if by not in WAYS:
