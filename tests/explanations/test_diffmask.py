@@ -80,14 +80,9 @@ def test_hard_concrete_gates_are_open_as_often_as_is_said():
     for theta in (-3.0, -0.5, 0.0, 2.0):
         v = sample_gates(torch.full_like(noise, theta), noise)
         assert v.min() >= 0 and v.max() <= 1
-<<<<<<< HEAD
-        share = open_probability(torch.tensor(theta)).item()
-        assert (v > 0).double().mean().item() == pytest.approx(share, abs=1e-3)
-=======
         assert (v > 0).double().mean().item() == pytest.approx(
             open_probability(torch.tensor(theta)).item(), abs=1e-3
         )
->>>>>>> audits
     assert LOW < 0 < open_probability(torch.tensor(0.0)).item()
 
 

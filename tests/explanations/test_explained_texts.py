@@ -4,23 +4,17 @@ import json
 
 import pytest
 import torch
-from regard.data.classes import Classes
-from regard.runs.classifier import Classifier
 from typer.testing import CliRunner
 
 from explanations.toys import classifier
 from regard.cli import app
 from regard.core.errors import RunError
 from regard.data import Tokenizer
-<<<<<<< HEAD
-from regard.explanations import METHODS, explain, explain_texts
-=======
 from regard.data.class_names import Classes
 from regard.explanations import METHODS, explain, explain_texts
 from regard.tasks.classification import CLASSIFICATION, TextParts
 from regard.tasks.classifier import Classifier
 from tasks.translators import translator
->>>>>>> audits
 
 LINES = ["a gripping , witty film", "a dull film", "witty and gripping", "[bold]dull[/bold] and long"]
 TEXT = "a gripping , witty film"
