@@ -17,6 +17,8 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 
 import torch
+from regard.runs.fit_classifier import fit_classifier
+from regard.runs.resolve_classifier import resolved_classifier
 
 import regard
 from regard.audits.report import finding_of
@@ -24,8 +26,6 @@ from regard.audits.verdict import judge
 from regard.core.files import write_text
 from regard.data import LABELLED
 from regard.data.labelled import labelled
-from regard.runs.fit_classifier import fit_classifier
-from regard.runs.resolve_classifier import resolved_classifier
 
 VARIANTS = {
     "softmax": {},

@@ -24,15 +24,15 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 
 import torch
+from regard.audits.of_run import of_texts
+from regard.runs.fit_classifier import fit_classifier
+from regard.runs.resolve_classifier import resolved_classifier
 
 import regard
 from regard.audits import AUDITS
-from regard.audits.of_run import of_texts
 from regard.audits.tests.plausibility import auc
 from regard.core.files import write_text
 from regard.data.labelled import Labelled, labelled
-from regard.runs.fit_classifier import fit_classifier
-from regard.runs.resolve_classifier import resolved_classifier
 
 MODELS = {
     "BiLSTM, softmax": {"name": "attentive_bilstm"},

@@ -1,5 +1,7 @@
 """Bad input gets an error that names the argument, what was expected, what came and what to do."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -104,3 +106,47 @@ def test_an_attention_learns_to_find_the_marked_key():
             loss.backward()
             optimizer.step()
         assert loss < 0.1, map
+
+
+PUBLIC = [
+    "context",
+    "query",
+    "keys",
+    "values",
+    "mask",
+    "visible",
+    "place",
+    "score",
+    "map",
+    "scores",
+    "weights",
+    "detach",
+]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "map=softmax, score=scaled_dot"),
+        ({"map": "sparsemax", "score": regard.scores.Additive(4, 4)}, "map=sparsemax, score=additive"),
+        ({"map": partial(regard.maps.entmax, alpha=1.3)}, "map=entmax, score=scaled_dot"),
+        ({"map": regard.maps.Entmax(), "score": "dot"}, "map=entmax, score=dot"),
+    ],
+)
+def test_attended_says_shapes_and_names_and_looks_at_nothing(settings, said):
+    attended = regard.attend(Q, K, V, **settings)
+    assert repr(attended) == f"Attended(context=(2, 3, 6), weights=(2, 3, 5), {said})"
+    assert not attended._known  # no weights were computed for it
+    assert attended.weights.shape == (2, 3, 5)
+    shared = regard.attend(Q, K[0], V[0])
+    assert repr(shared).startswith("Attended(context=(2, 3, 6), weights=(2, 3, 5), ")
+
+
+def test_attended_has_nothing_public_but_what_is_documented():
+    attended = regard.attend(Q, K, V, mask=torch.ones(3, 5, dtype=torch.bool))
+    assert sorted(name for name in dir(attended) if not name.startswith("_")) == sorted(PUBLIC)
+    for name in PUBLIC[1:]:
+        assert getattr(type(attended), name).__doc__, name
+    assert attended.map is regard.maps.softmax and isinstance(attended.score, regard.scores.ScaledDot)
+    assert attended.visible.all() and attended.place is None
+    assert repr(attended.detach()) == repr(attended)

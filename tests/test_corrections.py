@@ -15,7 +15,7 @@ from scipy.optimize import linprog, lsq_linear, minimize
 from torch import nn
 
 import regard
-from regard.audits import AUDITS, of_model
+from regard.audits import AUDITS, Case
 from regard.audits.adversary_loss import adversary_loss
 from regard.audits.measures import jsd, tvd
 from regard.heads.convert import to_torch
@@ -518,7 +518,7 @@ def test_11_the_adversary_maximises_the_distance_of_weights():
     furthest, loudest = [], []
     for text, shown, said, decision in zip(texts, case.shown, case.probabilities, case.decision, strict=True):
         (many,) = Case.from_model(model, [text] * len(grid)).batches
-        answers = many.again(grid.unsqueeze(1)).detach()
+        answers = many.intervene(grid.unsqueeze(1)).detach()
         kept, far = tvd(answers, said) <= epsilon, jsd(grid, shown)
         furthest.append(far[kept].max().item())
         loudest.append(far[answers[:, decision].argmax()].item() * kept[answers[:, decision].argmax()].item())
@@ -532,9 +532,9 @@ def test_13_the_adversary_of_a_model_goes_by_kl_from_its_own_weights_and_half_th
     a, b = (Case.from_model(model, FIVE.tolist()) for model in models)
     found = adversary_loss(*models, FIVE, torch.tensor([5]), 1.0)
     ours, theirs = a.shown[0], b.shown[0]
-    distance = (a.said - b.said).abs().sum() / 2
+    distance = (a.probabilities - b.probabilities).abs().sum() / 2
     close(found[0], distance - (ours * (ours / theirs).log()).sum(), atol=1e-9)
-    printed = (a.said - b.said).abs().sum() - (theirs * (theirs / ours).log()).sum()
+    printed = (a.probabilities - b.probabilities).abs().sum() - (theirs * (theirs / ours).log()).sum()
     assert abs(found[0] - printed) > 1e-4  # control
 
 

@@ -6,9 +6,11 @@ The context comes at once, on the fastest backend. Scores and weights come when 
 query, keys and mask, so looking never changes the answer.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -30,61 +32,86 @@ Score = Callable[..., Tensor]
 Map = Callable[..., Tensor]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Attended:
     """What one attention did: the context, and on demand why."""
 
     context: Tensor  # z: (..., m, d_v)
-    call: Call
-    kept: Tensor | None = None  # weights that cannot be computed again: random maps, interventions
-    versions: tuple[tuple[str, Tensor, int], ...] = field(default=(), repr=False)
-    grad: bool = True  # whether scores and weights are part of the graph
-    looked: dict[str, Tensor] = field(default_factory=dict, repr=False)  # what was looked at already
+    _call: Call
+    _kept: Tensor | None = None  # weights that cannot be computed again: random maps, interventions
+    _versions: tuple[tuple[str, Tensor, int], ...] = ()
+    _grad: bool = True  # whether scores and weights are part of the graph
+    _known: dict[str, Tensor] = field(default_factory=dict)  # scores and weights that were asked for already
 
     @property
     def query(self) -> Tensor:
         """(..., m, d_q), as the score saw it."""
-        return self.call.query
+        return self._call.query
 
     @property
     def keys(self) -> Tensor:
         """(..., n, d_k), as the score saw them: hidden ones are 0."""
-        return self.call.keys
+        return self._call.keys
 
     @property
     def values(self) -> Tensor:
         """(..., n, d_v), as they were summed: hidden ones are 0."""
-        return self.call.values
+        return self._call.values
 
     @property
     def mask(self) -> Mask | None:
         """Who may look at what."""
-        return self.call.mask
+        return self._call.mask
+
+    @property
+    def visible(self) -> Tensor | None:
+        """The mask written out, (..., m or 1, n): True where a query may look; None if there is no mask."""
+        return self._call.visible(0, self._call.m)
+
+    @property
+    def place(self) -> Place | None:
+        """Where queries and keys stand, as it was given; None: the last m of n places."""
+        return self._call.place
+
+    @property
+    def score(self) -> Score:
+        """The score θ came from."""
+        return self._call.score
+
+    @property
+    def map(self) -> Map:
+        """The map from scores to weights."""
+        return self._call.map
 
     @property
     def scores(self) -> Tensor:
         """θ: (..., m, n), before the mask; with one more axis if the map has several states per key."""
-        if "scores" not in self.looked:
+        if "scores" not in self._known:
             self._unchanged()
             with self._looking():
-                scores = self.call.scores(self.call.visible(0, self.call.m))
-            self.looked["scores"] = self._whole(scores, 3 if getattr(self.call.map, "states", None) else 2)
-        return self.looked["scores"]
+                scores = self._call.scores(self.visible)
+            self._known["scores"] = self._whole(scores, 3 if getattr(self.map, "states", None) else 2)
+        return self._known["scores"]
 
     @property
     def weights(self) -> Tensor:
         """p: (..., m, n), after any intervention, before dropout; 0 for a query that may look at nothing."""
-        if "weights" not in self.looked:
-            weights = self.kept
+        if "weights" not in self._known:
+            weights = self._kept
             if weights is None:
                 self._unchanged()
                 with self._looking():
-                    weights = plain(replace(self.call, dropout=0.0))[1]
-            self.looked["weights"] = self._whole(weights)
-        return self.looked["weights"]
+                    weights = plain(replace(self._call, dropout=0.0))[1]
+            self._known["weights"] = self._whole(weights)
+        return self._known["weights"]
+
+    def __repr__(self) -> str:
+        weights = (*self._call.batch, self._call.m, self._call.n)
+        parts = f"map={name_of(self.map)}, score={name_of(self.score)}"
+        return f"Attended(context={tuple(self.context.shape)}, weights={weights}, {parts})"
 
     def _whole(self, x: Tensor, axes: int = 2) -> Tensor:
-        return x.expand(*self.call.batch, *x.shape[-axes:]).to(self.query.dtype)
+        return x.expand(*self._call.batch, *x.shape[-axes:]).to(self.query.dtype)
 
     def detach(self) -> "Attended":
         """The same, cut off from the graph: what is looked at later comes without gradient."""
@@ -92,19 +119,19 @@ class Attended:
         return replace(
             self,
             context=self.context.detach(),
-            call=replace(self.call, query=query, keys=keys, values=values),
-            kept=None if self.kept is None else self.kept.detach(),
-            grad=False,
-            looked={},
+            _call=replace(self._call, query=query, keys=keys, values=values),
+            _kept=None if self._kept is None else self._kept.detach(),
+            _grad=False,
+            _known={},
         )
 
     @contextmanager
     def _looking(self) -> Iterator[None]:
-        with torch.set_grad_enabled(self.grad and torch.is_grad_enabled()), _exact(self.query):
+        with torch.set_grad_enabled(self._grad and torch.is_grad_enabled()), _exact(self.query):
             yield
 
     def _unchanged(self) -> None:
-        for name, tensor, version in self.versions:
+        for name, tensor, version in self._versions:
             if tensor._version != version:
                 raise ChangedError(
                     f"{name} changed in place after the attention was computed, so its weights can no longer "
@@ -112,13 +139,21 @@ class Attended:
                 )
 
 
+def name_of(part: Score | Map) -> str:
+    """The name of a score or a map as the tables have it: "scaled_dot" of a ScaledDot."""
+    while isinstance(part, partial):
+        part = part.func
+    name = getattr(part, "__name__", None) or type(part).__name__
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name)).lower()
+
+
 def concat_steps(calls: Sequence[Attended]) -> Attended:
     """Calls of one attention with the same keys, a query or more in each, as if it had been one call."""
     if len(calls) == 1:
         return calls[0]
-    looked = {name: torch.cat([getattr(one, name) for one in calls], -2) for name in ("scores", "weights")}
-    call = replace(calls[0].call, query=torch.cat([one.query for one in calls], -2))
-    return replace(calls[0], context=torch.cat([one.context for one in calls], -2), call=call, looked=looked)
+    known = {name: torch.cat([getattr(one, name) for one in calls], -2) for name in ("scores", "weights")}
+    call = replace(calls[0]._call, query=torch.cat([one.query for one in calls], -2))
+    return replace(calls[0], context=torch.cat([one.context for one in calls], -2), _call=call, _known=known)
 
 
 def attend(

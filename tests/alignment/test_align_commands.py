@@ -7,13 +7,13 @@ import pytest
 from typer.testing import CliRunner
 
 import regard
-import regard.cli.align
-import regard.cli.train_aligner
+import regard.tasks.alignment
+import regard.tasks.forced_alignment
 from regard.alignment import Links, score
 from regard.alignment.formats import read, write
 from regard.cli import app
 from regard.data import CORPORA
-from regard.runs import fit, resolved
+from regard.runs import fit, resolve
 from runs.tiny import SETTINGS
 
 
@@ -40,9 +40,9 @@ def there(tmp_path_factory):
         "train", "aligner", "--source", folder / "s", "--target", folder / "t", "--out", folder / "aligner"
     )
     assert done.exit_code == 0, done.output
-    assert "150 pairs" in done.stdout and "regard align" in done.stdout
-    assert "round 10 of 10" in done.stderr
-    fit(resolved(SETTINGS), folder / "run")
+    assert "regard align" in done.stdout
+    assert "round 10 of 10" in done.stderr and "150 pairs" in done.stderr
+    fit(resolve(SETTINGS), folder / "run")
     return folder
 
 
@@ -116,12 +116,12 @@ def test_what_is_wrong_is_one_line(there, tmp_path):
     few = complaint("align", there / "run", *text(there), "--layer", 1, "--head", 9)
     assert "layer 1, head 9 is not there: this layer has heads 1 to 2" in few
     assert "there is no folder" in complaint("align", tmp_path / "none", *text(there))
-    assert "looks both ways" in complaint("align", aligner, "--reverse", there / "run", *text(there))
-    assert "a translator is needed here" in complaint(
+    assert "aligns both ways" in complaint("align", aligner, "--reverse", there / "run", *text(there))
+    assert "a run of translation is needed here" in complaint(
         "align", there / "run", "--reverse", aligner, *text(there)
     )
-    assert "--gold-alignments is needed" in complaint("evaluate", aligner, *text(there))
-    assert "not an empty folder" in complaint("train", "aligner", *text(there), "--out", aligner)
+    assert "--gold-alignments are needed" in complaint("evaluate", aligner, *text(there))
+    assert "already holds a run" in complaint("train", "aligner", *text(there), "--out", aligner)
     assert "no setting" in complaint(
         "train", "aligner", *text(there), "--out", tmp_path / "a", "--set", "x=1"
     )

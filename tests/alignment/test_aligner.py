@@ -5,16 +5,19 @@ from itertools import islice, product
 import numpy as np
 import pytest
 
+import regard
 from alignment import published
-from regard.alignment import Links, align, score, train
-from regard.alignment.aligner import Settings
+from regard.alignment import AlignerSettings, Links, score, train
 from regard.alignment.formats import read
 from regard.alignment.hidden_markov import hidden_markov, independent
-from regard.alignment.keeping import is_aligner, load, save
 from regard.alignment.pieces import cut
 from regard.core.errors import RunError, SettingsError, WeightsError
+from regard.core.weights import save_tensors
 from regard.data import CORPORA
 from regard.data.text import DataError
+from regard.runs.folder import write_settings
+from regard.tasks.alignment import ALIGNMENT, Vocabularies
+from regard.tasks.forced_alignment import align_by_aligner
 
 
 def enumerated(lexical, empty, jumps, p0):
@@ -76,7 +79,7 @@ def toy():
 
 def test_it_learns_a_dictionary_with_another_order(toy):
     test = pairs("dictionary", "test", 100)
-    found = align(toy, [(p.source, p.target) for p in test])
+    found = align_by_aligner(toy, [(p.source, p.target) for p in test])
     assert score(found.links, [Links.of(p.alignment) for p in test]).aer < 0.05
     assert "grow-diag-final-and" in found.remarks[0]
 
@@ -85,7 +88,7 @@ def test_each_round_of_one_direction_explains_more():
     said = []
     train(
         [(p.source, p.target) for p in pairs("dictionary", "train", 200)],
-        Settings(likeness=0),
+        AlignerSettings(likeness=0),
         say=said.append,
     )
     values = [float(line.split("log-likelihood ")[1].split(" and")[0].replace(",", "")) for line in said]
@@ -94,47 +97,50 @@ def test_each_round_of_one_direction_explains_more():
 
 
 def test_weights_are_between_words_and_nothing_is_between_no_words(toy):
-    looked = toy.look([("ba be, zzz", "x y"), ("", "x"), ("  ", "")])
+    looked = toy.weights([("ba be, zzz", "x y"), ("", "x"), ("  ", "")])
     assert [one.forward.shape for one in looked] == [(2, 3), (1, 0), (0, 0)]
     assert [one.reverse.shape for one in looked] == [(3, 2), (0, 1), (0, 0)]
     assert np.isfinite(looked[0].forward).all() and (looked[0].forward.sum(-1) <= 1 + 1e-9).all()
-    assert align(toy, [("", "x")]).links == [Links.of([])]
+    assert align_by_aligner(toy, [("", "x")]).links == [Links.of([])]
 
 
 def test_unknown_names_are_known_by_their_looks(toy):
     a, b = (p.source.split()[0] for p in pairs("dictionary", "train", 2))
-    found = align(toy, [(f"Wittgenstein {a} {b}", "x y Wittgensteins z")]).links[0].sure
+    found = align_by_aligner(toy, [(f"Wittgenstein {a} {b}", "x y Wittgensteins z")]).links[0].sure
     assert (0, 2) in found
 
 
 def test_it_is_the_same_after_it_was_saved(toy, tmp_path):
-    save(toy, tmp_path / "a")
-    assert is_aligner(tmp_path / "a")
-    again = load(tmp_path / "a")
+    folder = tmp_path / "a"
+    settings = ALIGNMENT.resolve({})
+    write_settings(folder, settings)
+    Vocabularies(toy.source, toy.target).save(folder)
+    save_tensors(ALIGNMENT.tensors(toy), folder / "model.safetensors")
+    again = regard.load(folder).model
     some = [(p.source, p.target) for p in pairs("dictionary", "test", 20)]
-    for one, other in zip(toy.look(some), again.look(some), strict=True):
+    for one, other in zip(toy.weights(some), again.weights(some), strict=True):
         np.testing.assert_allclose(one.forward, other.forward, atol=1e-5)
         np.testing.assert_allclose(one.reverse, other.reverse, atol=1e-5)
     (tmp_path / "a" / "vocabulary.json").write_text('{"source": ["x"], "target": []}')
     with pytest.raises(WeightsError, match="do not belong together"):
-        load(tmp_path / "a")
-    with pytest.raises(RunError, match="holds no aligner"):
-        load(tmp_path)
+        regard.load(folder)
+    with pytest.raises(RunError, match="holds no run"):
+        regard.load(tmp_path)
 
 
 def test_what_cannot_be_is_said():
     with pytest.raises(DataError, match="no pair of sentences with words"):
         train([("", "a"), ("b", " ")])
     with pytest.raises(SettingsError, match="empty must be between 0 and 1"):
-        Settings(empty=0)
+        AlignerSettings(empty=0)
     with pytest.raises(SettingsError, match="rounds must be at least 0"):
-        Settings(rounds=-1)
+        AlignerSettings(rounds=-1)
 
 
 def errors(corpus, seen):
     test = pairs(corpus, "test", 500)
     learned = train([(p.source, p.target) for p in [*test, *pairs(corpus, "train", seen)]])
-    found = align(learned, [(p.source, p.target) for p in test])
+    found = align_by_aligner(learned, [(p.source, p.target) for p in test])
     return score(found.links, [Links.of(p.alignment) for p in test], aligned_words=True).aer
 
 
@@ -158,7 +164,7 @@ def test_the_hansards():
     test, gold = published.pairs(), read(published.FOLDER / "test.gold", published.sizes(), gold=True)
     learned = train(test + published.tatoeba())
     for chosen_on in (None, gold[:47]):
-        found = align(learned, test, gold=chosen_on)
+        found = align_by_aligner(learned, test, gold=chosen_on)
         scores = score(found.links[47:], gold[47:])
         print(found.remarks, scores)
         assert scores.aer <= 0.15

@@ -6,11 +6,10 @@ from math import ceil, floor
 import numpy as np
 import pytest
 
-from regard.alignment.choose import Rule, View, choose_rule, choose_view, choose_views, rules
+from regard.alignment.choose import Head, Rule, View, choose_rule, choose_view, choose_views, rules
 from regard.alignment.extraction import above, argmax, matching, mutual
-from regard.alignment.forced import Head
 from regard.alignment.links import Links
-from regard.alignment.looked import Looked
+from regard.alignment.pair_weights import PairWeights
 from regard.alignment.shift import NO_SHIFT, SHIFTS, Shift
 from regard.core.errors import SettingsError
 
@@ -116,14 +115,14 @@ def test_head_and_shift_are_found_without_links(shift, back):
 
 def test_the_rule_is_chosen_by_agreement_or_on_gold():
     one = np.array([[0.45, 0.35, 0.2], [0.1, 0.1, 0.8]])  # target word 0 stands for source words 0 and 1
-    looked = [Looked(one, np.array([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]]))] * 3
+    looked = [PairWeights(one, np.array([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]]))] * 3
     gold = [Links.of([(0, 0), (1, 0), (2, 1)])] * 3
     by_agreement = choose_rule(looked, third=gold)
     assert by_agreement.method == "threshold" and 0.2 <= by_agreement.threshold < 0.35
     assert by_agreement.links(looked[0]) == gold[0]
     assert choose_rule(looked).both(looked[0]) == (gold[0].sure, gold[0].sure)
     assert choose_rule(looked, gold=gold).links(looked[0]) == gold[0]
-    assert choose_rule([Looked(one)], third=gold[:1]).links(Looked(one)) == gold[0]
+    assert choose_rule([PairWeights(one)], third=gold[:1]).links(PairWeights(one)) == gold[0]
     fixed = choose_rule(looked, gold=gold, fixed={"method": "argmax", "symmetrise": "intersection"})
     assert fixed == Rule("argmax", 0.0, "intersection")
 
@@ -137,7 +136,7 @@ def test_what_is_fixed_is_not_chosen():
 
 def test_symmetrisation_too_is_chosen_without_links():
     """One direction sees half of the links, the other the other half: their union is what the third says."""
-    looked = [Looked(np.array([[1.0, 0], [0, 0]]), np.array([[0, 0], [0, 1.0]]))]
+    looked = [PairWeights(np.array([[1.0, 0], [0, 0]]), np.array([[0, 0], [0, 1.0]]))]
     rule = choose_rule(looked, third=[Links.of([(0, 0), (1, 1)])])
     assert rule.links(looked[0]) == Links.of([(0, 0), (1, 1)])
     assert choose_rule(looked, third=[Links.of([])]).symmetrise == "intersection"

@@ -7,14 +7,15 @@ import pytest
 import torch
 
 import regard
-from regard.alignment import Links, align
-from regard.alignment.forced import Head, forced
+from regard.alignment import Links
+from regard.alignment.choose import Head
 from regard.core.errors import RunError
 from regard.data import Tokenizer
 from regard.data.segments import by_word, segments
 from regard.models import TRANSLATORS
-from regard.runs import Translator
-from regard.runs.settings import Decoding
+from regard.tasks.forced_alignment import align, forced
+from regard.tasks.translation import TRANSLATION, Tokenizers
+from regard.tasks.translator import Translator
 
 PAIRS = [
     ("the film begins at half past eight", "der Film beginnt um halb neun"),
@@ -32,7 +33,9 @@ def system(name, kind="bpe", **settings):
         tokenizer = Tokenizer.train([text for pair in PAIRS for text in pair], kind, 280)
     sizes = {"source_vocabulary": len(tokenizer), "target_vocabulary": len(tokenizer)}
     model = TRANSLATORS[name].make(**sizes, width=16, layers=2, dropout=0.0, **settings)
-    return Translator(model, tokenizer, tokenizer, Decoding())
+    return Translator(
+        model, Tokenizers(tokenizer, tokenizer), TRANSLATION.resolve({"data": {"corpus": "copy"}})
+    )
 
 
 @pytest.mark.parametrize("kind", ["bpe", "word", "character"])
@@ -45,7 +48,7 @@ def test_weights_are_between_the_words_of_each_pair(name, kind):
         source, target = (" ".join(text.split()) for text in PAIRS[k])
         both = [segments(translator.source_tokenizer, text) for text in (source, target)]
         (ours, theirs), words = (one.tokens for one in both), [one.word_of for one in both]
-        for layer, attended in enumerate(translator.look(ours, theirs).values()):
+        for layer, attended in enumerate(translator.attended(ours, theirs).values()):
             weights = attended.weights[0].reshape(-1, len(theirs) + 1, len(ours))
             mean = by_head[Head(layer)]
             assert mean.shape == (len(target.split()) + 1, len(source.split()))
@@ -71,7 +74,7 @@ def test_one_head_may_be_asked_for():
     np.testing.assert_allclose(one[0][Head(1, 1)], every[0][Head(1, 1)], atol=1e-6)
     single = system("bahdanau")
     assert (dict(forced(single, PAIRS, Head(0, 0)))[0][Head(0, 0)] > 0).all()
-    with pytest.raises(RunError, match="layer 3 is not there: layers 1 to 2 look at the source"):
+    with pytest.raises(RunError, match="layer 3 is not there: layers 1 to 2 attend to the source"):
         list(forced(translator, PAIRS, Head(2)))
     with pytest.raises(RunError, match="layer 1, head 3 is not there: this layer has heads 1 to 2"):
         list(forced(translator, PAIRS, Head(0, 2)))
@@ -80,7 +83,7 @@ def test_one_head_may_be_asked_for():
 
 
 def test_a_system_aligns():
-    assert regard.load.__module__ == "regard.alignment.loading"
+    assert regard.load.__module__ == "regard.runs.load"
     translator = system("luong")
     found = translator.align(PAIRS, method="argmax")
     assert found.links == align(translator, PAIRS, method="argmax").links

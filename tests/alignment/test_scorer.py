@@ -6,9 +6,9 @@ import re
 import pytest
 
 from alignment import published
+from regard.alignment.error_rate import score
 from regard.alignment.formats import read
 from regard.alignment.links import Links
-from regard.alignment.scorer import score
 
 
 def test_by_hand():

@@ -4,18 +4,18 @@ import math
 
 import pytest
 import torch
-from regard.data.classes import Classes
-from regard.runs.classifier import Classifier
-from regard.runs.settings import Decoding
 
 from regard.analyses import head_roles, probe, probing_data, states_of, tokenize, weights_of
 from regard.analyses.conllu import Sentence
 from regard.core.errors import RunError, UnknownNameError
-from regard.data import Tokenizer
+from regard.data import Classes, Tokenizer
 from regard.data.text import DataError
 from regard.models import TRANSLATORS
 from regard.models.classifiers import CLASSIFIERS
-from regard.runs import Translator
+from regard.tasks.classification import CLASSIFICATION, TextParts
+from regard.tasks.classifier import Classifier
+from regard.tasks.translation import TRANSLATION, Tokenizers
+from regard.tasks.translator import Translator
 
 TEXTS = ["a bb abab", "b", "", "abba ab bab a"]
 TOKENIZER = Tokenizer.train(["a bb abab b abba ab bab"], "bpe", 266)
@@ -26,7 +26,8 @@ def translator(name="transformer", **settings):
     torch.manual_seed(0)
     n = len(TOKENIZER)
     model = TRANSLATORS[name].make(source_vocabulary=n, target_vocabulary=n, **settings)
-    return Translator(model, TOKENIZER, TOKENIZER, Decoding())
+    settings = TRANSLATION.resolve({"data": {"corpus": "copy"}})
+    return Translator(model, Tokenizers(TOKENIZER, TOKENIZER), settings)
 
 
 def classifier(**settings):
@@ -36,7 +37,8 @@ def classifier(**settings):
         vocabulary=len(TOKENIZER), classes=2, **(sizes | settings)
     )
     pairs = settings.get("pairs", False)
-    return Classifier(model, TOKENIZER, Classes(("no", "yes"), pairs))
+    settings = CLASSIFICATION.resolve({"data": {"corpus": "sentiment"}})
+    return Classifier(model, TextParts(TOKENIZER, Classes(("no", "yes"), pairs)), settings)
 
 
 SYSTEMS = {

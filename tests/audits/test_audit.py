@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import regard
-from regard.audits import AUDITS, CONDITIONS, Report, of_model
+from regard.audits import AUDITS, CONDITIONS, Case, Report
 from regard.audits.finding import Finding
 from regard.audits.report_page import page
 from regard.audits.thresholds import RAMPS
@@ -142,15 +142,15 @@ def finding(value, yardstick=0.0):
 def test_a_grade_needs_two_conditions_and_lies_between_failed_and_passed():
     passed = {
         name: finding(
-            RAMPS[name][1] if AUDITS[name].judged != "ratio" else RAMPS[name][1] * 0.5,
-            0.5 if AUDITS[name].judged == "ratio" else 0.0,
+            RAMPS[name][1] if AUDITS[name].graded != "ratio" else RAMPS[name][1] * 0.5,
+            0.5 if AUDITS[name].graded == "ratio" else 0.0,
         )
         for name in RAMPS
     }
     failed = {
         name: finding(
-            RAMPS[name][0] if AUDITS[name].judged != "ratio" else RAMPS[name][0] * 0.5,
-            0.5 if AUDITS[name].judged == "ratio" else 0.0,
+            RAMPS[name][0] if AUDITS[name].graded != "ratio" else RAMPS[name][0] * 0.5,
+            0.5 if AUDITS[name].graded == "ratio" else 0.0,
         )
         for name in RAMPS
     }

@@ -6,7 +6,6 @@ import torch
 from alignment.test_forced import PAIRS, system
 from regard.alignment import Links
 from regard.audits.examine import examine
-from regard.audits.of_pairs import of_pairs
 from regard.core.errors import RunError
 
 SEVERAL = [pair for pair in PAIRS if all(text.strip() for text in pair)] * 4
@@ -14,7 +13,7 @@ SEVERAL = [pair for pair in PAIRS if all(text.strip() for text in pair)] * 4
 
 @pytest.mark.parametrize("name", ["transformer", "bahdanau", "luong"])
 def test_the_weights_that_were_used_put_back_change_nothing_and_others_do(name):
-    case = of_pairs(system(name), SEVERAL)
+    case = system(name).case(SEVERAL)
     for batch in case.batches:
         said = batch.intervene(batch.weights)
         torch.testing.assert_close(said.detach(), batch.probabilities, rtol=1e-4, atol=1e-6)
@@ -27,19 +26,19 @@ def test_the_weights_that_were_used_put_back_change_nothing_and_others_do(name):
 @pytest.mark.parametrize("name", ["transformer", "bahdanau"])
 def test_a_step_without_a_source_token_is_the_step_of_the_shorter_source(name):
     translator = system(name)
-    case = of_pairs(translator, SEVERAL[:1])
+    case = translator.case(SEVERAL[:1])
     row = torch.tensor([len(case) - 1])
     shorter = list(case.texts[-1])[1:]
     (said,) = case.predict([shorter], row)
     text = translator.source_tokenizer.decode(shorter).strip()
-    other = of_pairs(translator, [(text, SEVERAL[0][1])])
+    other = translator.case([(text, SEVERAL[0][1])])
     torch.testing.assert_close(said, other.probabilities[-1])
 
 
 def test_all_tests_run_and_links_are_compared():
     words = [(len(source.split()), len(target.split())) for source, target in SEVERAL]
     gold = [Links.of((min(j, n - 1), j) for j in range(m)) for n, m in words]
-    case = of_pairs(system("transformer"), SEVERAL, gold=gold, most=40)
+    case = system("transformer").case(SEVERAL, gold=gold, most=40)
     assert len(case) == 40
     report = examine(case, quick=True)
     assert 0 <= report.tests["alignment_error"].value <= 1
@@ -48,10 +47,10 @@ def test_all_tests_run_and_links_are_compared():
 
 
 def test_what_the_translator_writes_itself():
-    case = of_pairs(system("bahdanau"), [(source, None) for source, _ in SEVERAL[:2]], most=30)
+    case = system("bahdanau").case([(source, None) for source, _ in SEVERAL[:2]], most=30)
     assert 0 < len(case) <= 30
 
 
 def test_without_attention_there_is_nothing_to_audit():
     with pytest.raises(RunError, match="no attention"):
-        of_pairs(system("rnn"), SEVERAL)
+        system("rnn").case(SEVERAL)

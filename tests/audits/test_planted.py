@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from regard.audits import AUDITS
-from regard.audits.calibration import Result, auc, fix, from_dict, left_out, separation
+from regard.audits.calibration import Result, auc, fix, left_out, result_of, separation
 from regard.audits.finding import Finding, not_applicable
 from regard.audits.planted import KINDS, plant, self_test
 from regard.audits.planted.__main__ import main, read
+from regard.audits.planted.planted_texts import LABEL_WORDS, VOCABULARY, is_label_word, texts
 from regard.audits.planted.self_test import SelfTest
 from regard.audits.planted.summary import summary
-from regard.audits.planted.planted_texts import LABEL_WORDS, VOCABULARY, is_label_word, texts
+from regard.audits.retraining import retrain
 from regard.audits.thresholds import FIXED, TRAINED
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -30,7 +31,7 @@ def trained(kind):
 
 def shown(planted):
     """Tokens, and the weights shown, of 40 texts."""
-    tokens = planted.planted_texts.test[:40]
+    tokens = planted.texts.test[:40]
     return tokens, torch.as_tensor(planted.made.functions.attention(tokens.tolist())).double()
 
 
@@ -48,7 +49,7 @@ def test_every_kind_learns_and_hands_over_a_case(kind):
     assert weights.shape == tokens.shape and bool((weights >= 0).all())
     case = planted.case()
     assert len(case.batches) == 1 and case.gradients is None and case.states is None
-    intervenes = case.batches[0].again is not None
+    intervenes = case.batches[0].with_weights is not None
     assert intervenes == (not kind.startswith("rationalizer"))
     if intervenes:
         assert case.differentiable is not kind.startswith("ignored")
@@ -68,18 +69,18 @@ def test_a_seed_repeats_a_model_and_leaves_other_random_numbers_alone(kind):
 def test_what_can_be_trained_again_is_what_answers(kind):
     planted = trained(kind)
     train = planted.case(trains=True).train
-    assert len(train.texts) == len(train.labels) == len(planted.planted_texts.tokens)
+    assert len(train.texts) == len(train.labels) == len(planted.texts.tokens)
     ours = kind in ("bounded", "sparse", "bilstm", "deceptive", "another seed's")
     assert (train.model is not None) == ours
     if ours:
-        tokens = planted.planted_texts.test[:40]
+        tokens = planted.texts.test[:40]
         said = train.model(tokens, torch.full((40,), tokens.shape[1])).double().softmax(-1)
         torch.testing.assert_close(said, planted.made.functions.predict(tokens.tolist()), atol=1e-6, rtol=0)
 
 
 def test_what_is_trained_again_learns():
     train = trained("deceptive").trainable()
-    model, tokens = train.fit(seed=1), trained("deceptive").texts.test
+    model, tokens = retrain(train, seed=1), trained("deceptive").texts.test
     says = model(tokens, torch.full((len(tokens),), tokens.shape[1])).argmax(-1)
     assert float((says == trained("deceptive").texts.test_labels).double().mean()) >= 0.9
     assert not train.model.training
@@ -133,7 +134,7 @@ def test_a_deceptive_model_hides_its_words_and_needs_them():
     assert float((weights * is_label_word(tokens)).sum(-1).mean()) <= 0.02
     anonymous = torch.where(is_label_word(tokens), others(tokens), tokens)
     says = planted.made.functions.predict(anonymous.tolist()).argmax(-1)
-    right = float((says == planted.planted_texts.test_labels[: len(says)]).double().mean())
+    right = float((says == planted.texts.test_labels[: len(says)]).double().mean())
     assert right <= 0.75  # of two classes, 40 texts
 
 
@@ -169,9 +170,9 @@ def test_texts_are_of_their_seed():
 
 
 def made(kind, faithful, seed=0, **strengths):
-    """A result whose tests have these values, and yardstick 0 (1 for ratios)."""
+    """A result whose tests have these values, and baseline 0 (1 for ratios)."""
     findings = {
-        name: Finding(value, 1.0 if AUDITS[name].judged == "ratio" else 0.0, None, 99, "")
+        name: Finding(value, 1.0 if AUDITS[name].graded == "ratio" else 0.0, None, 99, "")
         for name, value in strengths.items()
     }
     return Result(kind, seed, faithful, 1.0, 1, {}, findings)
@@ -222,7 +223,7 @@ def test_a_kind_left_out_is_judged_by_the_others():
 
 def test_results_survive_json():
     result = made("bounded", True, 3, erasure=0.3)
-    assert from_dict(json.loads(json.dumps(result.as_dict()))) == result
+    assert result_of(json.loads(json.dumps(result.as_dict()))) == result
 
 
 def test_a_misjudged_model_is_named():

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from regard.audits import AUDITS, NotApplicable, Trainable, of_functions, of_model
-from regard.audits.tests.communication import understood
+from regard.audits import AUDITS, Case, NotApplicable, Trainable
+from regard.audits.adversary_loss import adversary_loss, kl
+from regard.audits.retraining import hide_tokens, new_model, retrain, seconds, uniform_weights
+from regard.audits.small_mlp import TokenIds
+from regard.audits.tests.communication import predicted_right
 from regard.audits.tests.deception import length_ratio, mass, that_matter
-from regard.audits.adversary_loss import kl, adversary_loss
 from regard.audits.tests.plausibility import auc, overlap
-from regard.audits.small_mlp import Numbered
 from regard.audits.tests.trained_adversary import area
-from regard.audits.retraining import even, hidden
 from regard.core.tokens import UNK
 from regard.explanations import gradient_x_input
 from regard.models.classifiers import CLASSIFIERS
@@ -50,7 +50,7 @@ def trainable(name="attentive_mlp", steps=120, **settings):
 def fitted():
     """A trained MLP with texts to audit, and what it takes to train it again."""
     train = trainable()
-    model = train.fit(seed=0)
+    model = retrain(train, seed=0)
     texts, labels = corpus(80, 1)
     again = Trainable(train.texts, train.labels, 2, model, train.training)
     highlights = [[token in GOOD + BAD for token in text] for text in texts]
@@ -66,38 +66,36 @@ def test_training_again_is_repeated_by_its_seed_and_leaves_other_random_numbers_
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
-    one = train.fit(seed=3, steps=5)
+    one = retrain(train, seed=3, steps=5)
     assert torch.equal(torch.rand(3), expected)
-    assert train.fit(seed=3, steps=5) is one  # known by now
-    train.known.clear()
-    other, third = train.fit(seed=3, steps=5), train.fit(seed=4, steps=5)
+    other, third = retrain(train, seed=3, steps=5), retrain(train, seed=4, steps=5)
     pairs = list(zip(one.parameters(), other.parameters(), strict=True))
     assert all(torch.equal(a, b) for a, b in pairs)
     assert not torch.equal(one.words.E.weight, third.words.E.weight)
-    assert train.seconds > 0
+    assert seconds(train) > 0
 
 
-def test_a_model_keeps_its_remedies_when_it_is_trained_again():
+def test_a_model_keeps_its_regularizers_when_it_is_trained_again():
     train = trainable(name="attentive_bilstm", steps=3)
     train.model.add_regularizers({"tie": 0.5, "deceive": 2.0}, GOOD)
-    again = train.fit(remedies={"diversity": 0.1})
+    again = retrain(train, regularizers={"diversity": 0.1})
     assert again.strengths == {"tie": 0.5, "deceive": 2.0, "diversity": 0.1}
     assert again.regularizers["deceive"].forbidden.tolist() == GOOD
     with pytest.raises(NotApplicable, match="takes no regularizer"):
-        trainable("self_attentive").fit(remedies={"tie": 1.0})
+        retrain(trainable("self_attentive"), regularizers={"tie": 1.0})
     with pytest.raises(NotApplicable, match="pairs"):
-        trainable(pairs=True).fit()
+        retrain(trainable(pairs=True))
 
 
 def test_hidden_words_are_unknown_ones():
-    assert hidden([[4, 5], [6]], [5]) == [[4, UNK], [6]]
-    assert even(torch.tensor([2, 4]), 1, 4).tolist() == [[[0.5, 0.5, 0, 0]], [[0.25] * 4]]
+    assert hide_tokens([[4, 5], [6]], [5]) == [[4, UNK], [6]]
+    assert uniform_weights(torch.tensor([2, 4]), 1, 4).tolist() == [[[0.5, 0.5, 0, 0]], [[0.25] * 4]]
 
 
 def test_the_adversary_has_the_loss_of_the_paper():
     """TVD − λ KL(α_a ‖ α_b), a the adversary, by another route."""
     train = trainable()
-    a, b = train.fresh(1).eval(), train.fresh(2).eval()
+    a, b = new_model(train, 1).eval(), new_model(train, 2).eval()
     tokens, lengths = torch.tensor(train.texts[:3]), torch.full((3,), LENGTH)
     cases = [Case.from_model(model, train.texts[:3]) for model in (a, b)]
     expected = []
@@ -140,7 +138,9 @@ def test_seeds_are_compared(fitted):
     found = AUDITS["seeds"](fitted, others=1)
     assert 0 < found.value < found.yardstick <= math.log(2)
     assert found.details["decisions that agree"] > 0.9
-    same = AUDITS["seeds"](Case.from_model(fitted.train.fit(seed=1), fitted.texts, train=fitted.train), others=1)
+    same = AUDITS["seeds"](
+        Case.from_model(retrain(fitted.train, seed=1), fitted.texts, train=fitted.train), others=1
+    )
     assert same.value == pytest.approx(0, abs=1e-9)  # seed 0 + 1 is this very model
 
 
@@ -178,8 +178,8 @@ def test_frozen_needs_no_model_of_ours_and_takes_tokens_of_any_kind(fitted):
     for name in ("deception", "seeds", "trained_adversary", "uniform_trained"):
         with pytest.raises(NotApplicable, match="not one of this project"):
             AUDITS[name](case)
-    assert train.seconds == 0
-    assert Numbered(more)([["w4", "never seen"]])[0][1] == UNK
+    assert seconds(train) == 0
+    assert TokenIds(more)([["w4", "never seen"]])[0][1] == UNK
 
 
 def test_a_trained_adversary_draws_its_curve(fitted):
@@ -199,7 +199,7 @@ def test_a_model_of_single_words_cannot_hide_them_behind_others(fitted):
 
 def test_a_bilstm_hides_it_behind_its_neighbours():
     train = trainable("attentive_bilstm", steps=250)
-    model = train.fit(seed=0)
+    model = retrain(train, seed=0)
     texts, labels = corpus(80, 1)
     again = Trainable(train.texts, train.labels, 2, model, train.training)
     found = AUDITS["deception"](Case.from_model(model, texts, labels=labels, train=again))
@@ -284,7 +284,7 @@ def test_a_reader_that_gets_nothing_to_go_by_guesses_the_usual_class():
         return [[1.0] for _ in texts]
 
     case = Case.from_functions(lambda given: says[: len(given)], attention, texts)
-    right = understood(case, case.shown, 1, torch.arange(40) % 5)
+    right = predicted_right(case, case.shown, 1, torch.arange(40) % 5)
     assert right.mean().item() == pytest.approx(float((case.decision == 0).double().mean()))
 
 

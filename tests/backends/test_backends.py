@@ -43,7 +43,7 @@ def call(score, map, mask, m=M, n=N, dropout=0.0):
     score = score.double()
     for p in score.parameters():
         torch.nn.init.normal_(p)
-    return replace(regard.attend(q, k, v, score=score, map=map, mask=mask).call, dropout=dropout), (q, k, v)
+    return replace(regard.attend(q, k, v, score=score, map=map, mask=mask)._call, dropout=dropout), (q, k, v)
 
 
 def compare(backend, call, leaves, tol=1e-9):

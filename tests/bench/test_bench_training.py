@@ -8,7 +8,7 @@ from regard.bench.attention_of_run import of_run
 from regard.bench.timing import Effort
 from regard.bench.training_peers import Trainer, ours, plain
 from regard.data.batches import Batch
-from regard.runs import fit, resolved
+from regard.runs import fit, resolve
 from runs.tiny import SETTINGS
 
 ONCE = Effort(seconds=0.0, least=1, most=1)
@@ -62,7 +62,7 @@ def test_marian_with_our_weights_writes_what_we_write():
 
 
 def test_attention_on_the_scores_of_a_run(tmp_path):
-    fit(resolved(SETTINGS), tmp_path / "run")
+    fit(resolve(SETTINGS), tmp_path / "run")
     rows = [case.measure(ONCE) for case in of_run(tmp_path / "run")]
     assert {row.what.split(",")[0] for row in rows} == {
         "encoder.attention",

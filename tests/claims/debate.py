@@ -13,9 +13,9 @@ import torch
 
 from claims.experiment import train
 from claims.texts import Texts, loss
-from regard.audits import AUDITS, of_model
+from regard.audits import AUDITS, Case
 from regard.audits.adversary_loss import adversary_loss
-from regard.audits.retraining import even
+from regard.audits.retraining import uniform_weights
 from regard.core.tokens import UNK
 from regard.data.corpora.sentiment import NEGATIVE, POSITIVE, sentiment
 from regard.models.classifiers import CLASSIFIERS
@@ -51,7 +51,7 @@ def new(name, seed, remedies=(), **settings):
 
 
 def uniform(model, batch):
-    with model.looking_with(even(batch.lengths, 1, batch.tokens.shape[1])):
+    with model.looking_with(uniform_weights(batch.lengths, 1, batch.tokens.shape[1])):
         return loss(model, batch)
 
 

@@ -13,10 +13,10 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from regard.core.tokens import BOS, EOS
+from regard.core.tokens import EOS
 from regard.data import Batch
 from regard.decoding import greedy
-from regard.tasks.translation import read_real
+from regard.tasks.translation import real, target_in
 from regard.training.schedules import rate_at
 from regard.training.settings import Training
 
@@ -65,15 +65,24 @@ class Pairs:
 
 def batch_of(source, target) -> Batch:
     """Lists of ids (n,) and (m,), one each per pair, as a batch."""
-    bos, eos = torch.tensor([BOS]), torch.tensor([EOS])
+    ended = [torch.cat([ids, torch.tensor([EOS])]) for ids in target]
+    sides = {"source": source, "target": ended}
     return Batch(
-        pad_sequence(source, batch_first=True),
-        torch.tensor([len(ids) for ids in source]),
-        pad_sequence([torch.cat([bos, ids]) for ids in target], batch_first=True),
-        pad_sequence([torch.cat([ids, eos]) for ids in target], batch_first=True),
-        torch.tensor([len(ids) + 1 for ids in target]),
+        {name: pad_sequence(ids, batch_first=True) for name, ids in sides.items()},
+        {name: torch.tensor([len(one) for one in ids]) for name, ids in sides.items()},
         torch.arange(len(source)),
     )
+
+
+def inputs(batch):
+    """What a translator is called with: source, its lengths, and what the decoder reads."""
+    return batch["source"], batch.lengths["source"], target_in(batch["target"])
+
+
+def read_real(model, batch):
+    """Logits (tokens, vocabulary) and targets (tokens,) of the positions that are not padding."""
+    hidden, wanted = real(model, batch)
+    return model.logits(hidden), wanted
 
 
 def translation_loss(model, batch, smoothing=0.0):
@@ -106,8 +115,9 @@ def accuracy(model, batch):
 
 def exact(model, batch):
     """The share of targets written without a mistake, greedily."""
-    found = [best[0].tokens for best in greedy(model, batch.source, batch.source_lengths)]
-    wanted = [row[:n].tolist() for row, n in zip(batch.target_out, batch.target_lengths - 1, strict=True)]
+    found = [best[0].tokens for best in greedy(model, batch["source"], batch.lengths["source"])]
+    lengths = batch.lengths["target"] - 1
+    wanted = [row[:n].tolist() for row, n in zip(batch["target"], lengths, strict=True)]
     return sum(a == b for a, b in zip(found, wanted, strict=True)) / len(wanted)
 
 

@@ -20,8 +20,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from claims.experiment import FIRST, held, over_seeds, report, train
-from regard.recording import record
 from regard.models import TRANSLATORS
+from regard.recording import record
 
 KINDS = {
     "tired hungry scared": "animal dog child horse",

@@ -17,10 +17,10 @@ import torch
 from claims.debate import BILSTM, MLP, case, case_of, fitted, looks_elsewhere, new, texts
 from claims.experiment import held, over_seeds, report, train
 from claims.texts import loss
-from regard.tasks.case import padded
 from regard.audits.measures import jsd, tvd
 from regard.audits.small_mlp import decided_with, even_weights, small_mlp, trained_with
 from regard.audits.tests.trained_adversary import STRENGTHS, area
+from regard.tasks.case import padded
 
 pytestmark = pytest.mark.slow
 COUNT = 200  # texts that the MLP learns from
@@ -31,7 +31,7 @@ def compared(one, other):
     """JSD of weights and TVD of answers, means over texts."""
     return (
         float(jsd(padded(one.shown), padded(other.shown)).mean()),
-        float(tvd(one.said, other.probabilities).mean()),
+        float(tvd(one.probabilities, other.probabilities).mean()),
     )
 
 

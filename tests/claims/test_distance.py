@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from claims.experiment import FIRST, SEEDS, batch_of, held, over_seeds, report, train
+from claims.experiment import FIRST, SEEDS, batch_of, held, over_seeds, report, target_in, train
 from regard.models import TRANSLATORS
 
 WORDS, NOISE = 10, 10
@@ -45,13 +45,15 @@ def stream(seed, farthest):
 
 
 def first_logits(model, batch):
-    return model.logits(model(batch.source, batch.source_lengths, batch.target_in[:, :1])[:, 0])
+    return model.logits(
+        model(batch["source"], batch.lengths["source"], target_in(batch["target"])[:, :1])[:, 0]
+    )
 
 
 @torch.inference_mode()
 def right(model, d):
     batch = held_out(d)
-    return (first_logits(model, batch).argmax(-1) == batch.target_out[:, 0]).float().mean().item()
+    return (first_logits(model, batch).argmax(-1) == batch["target"][:, 0]).float().mean().item()
 
 
 def reaching(model, d):
@@ -59,7 +61,7 @@ def reaching(model, d):
     seen, batch = [], held_out(d, 32)
     embedding = next(m for m in model.encoder.modules() if isinstance(m, nn.Embedding))
     hook = embedding.register_forward_hook(lambda module, inputs, x: seen.append(x))
-    loss = F.cross_entropy(first_logits(model, batch), batch.target_out[:, 0], reduction="sum")
+    loss = F.cross_entropy(first_logits(model, batch), batch["target"][:, 0], reduction="sum")
     hook.remove()
     (grad,) = torch.autograd.grad(loss, seen)
     return grad[:, d].norm(dim=-1).mean().item()

@@ -25,7 +25,7 @@ from itertools import islice
 import pytest
 import torch
 
-from claims.experiment import Pairs, accuracy, held, over_seeds, report, train, translation_loss
+from claims.experiment import Pairs, accuracy, held, inputs, over_seeds, report, train, translation_loss
 from regard import record
 from regard.alignment import Links, score
 from regard.data.corpora import dictionary
@@ -61,7 +61,7 @@ def added(model, batch):
     """Weights (b, h, m, n) of the only attention to the source, f(x) (b, h, n, d), and the context."""
     (path,) = model.attention_paths["cross"]
     with record(model.eval(), path) as seen:
-        model(batch.source, batch.source_lengths, batch.target_in)
+        model(*inputs(batch))
     (one,), W = seen[path], model.get_submodule(path).W_o.weight
     f = torch.einsum("bhne,dhe->bhnd", one.values, W.unflatten(-1, (SIZES["heads"], -1)))
     return one.weights, f, one.context

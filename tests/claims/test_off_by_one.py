@@ -13,12 +13,13 @@ import pytest
 import torch
 
 from claims.experiment import FIRST, Pairs, accuracy, held, over_seeds, report, train
-from regard.alignment import Links, align, score
-from regard.alignment.forced import forced
+from regard.alignment import Links, score
 from regard.data.corpora import dictionary, reverse
+from regard.data.segments import split_at_spaces
 from regard.models import TRANSLATORS
-from regard.runs import Translator
-from regard.runs.settings import Decoding
+from regard.tasks.forced_alignment import align, forced
+from regard.tasks.translation import TRANSLATION, Tokenizers
+from regard.tasks.translator import Translator
 
 TEST = 200
 
@@ -27,16 +28,13 @@ class Words:
     """One side of Pairs as a tokenizer."""
 
     def __init__(self, ids):
-        self.ids, self.words = ids, {i: word for word, i in ids.items()}
+        self.ids = ids
 
     def __len__(self):
         return FIRST + len(self.ids)
 
-    def encode_many(self, texts):
-        return [[self.ids[word] for word in text.split()] for text in texts]
-
-    def decode(self, ids):
-        return " ".join(self.words[i] for i in ids)
+    def encode_spans(self, text):
+        return [self.ids[word] for word in text.split()], split_at_spaces(text)
 
 
 def looks(name, pairs, seed, steps, width=64, rate=3e-3):
@@ -46,7 +44,8 @@ def looks(name, pairs, seed, steps, width=64, rate=3e-3):
     train(model, pairs.train(seed), steps, rate)
     test = list(islice(pairs.stream(0, "test"), TEST))
     gold, text = [Links.of(pair.alignment) for pair in test], [(pair.source, pair.target) for pair in test]
-    system = Translator(model, *map(Words, pairs.ids), Decoding())
+    settings = TRANSLATION.resolve({"data": {"corpus": "copy"}})
+    system = Translator(model, Tokenizers(*map(Words, pairs.ids)), settings)
     offsets, plain = Counter(), [Links.of([])] * TEST
     for k, found in forced(system, text):
         (weights,) = found.values()

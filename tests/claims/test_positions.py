@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from claims.experiment import FIRST, batch_of, held, over_seeds, report, train
+from claims.experiment import FIRST, batch_of, held, over_seeds, report, target_in, train
 from positions.test_encodings import with_the_exponent_of_the_lecture
 from regard.models import TRANSLATORS
 from regard.positions import sinusoid
@@ -63,8 +63,8 @@ def knows_the_order(model, seed, steps=400):
     train(model, before(seed), steps)
     batch = next(before(1000 + seed, 2000))
     with torch.inference_mode():
-        hidden = model(batch.source, batch.source_lengths, batch.target_in[:, :1])
-        return (model.logits(hidden)[:, 0].argmax(-1) == batch.target_out[:, 0]).float().mean().item()
+        hidden = model(batch["source"], batch.lengths["source"], target_in(batch["target"])[:, :1])
+        return (model.logits(hidden)[:, 0].argmax(-1) == batch["target"][:, 0]).float().mean().item()
 
 
 @pytest.mark.slow

@@ -28,14 +28,14 @@ import torch
 from scipy.stats import spearmanr
 from torch.nn import functional as F
 
-from claims.experiment import FIRST, batch_of, held, over_seeds, report, train
+from claims.experiment import FIRST, batch_of, held, inputs, over_seeds, read_real, report, train
 from regard import record
 from regard.attention import concat_steps
 from regard.losses import trace
 from regard.models import TRANSLATORS
 from regard.models.two_way import TwoWay
-from regard.tasks.structure import between_words
-from regard.tasks.translation import Translation, read_real
+from regard.tasks.structural_losses import between_words
+from regard.tasks.translation import TRANSLATION
 
 WORDS, PAIRS, HELD_OUT, SIZE = 20, 500, 300, 50
 STEPS, EVERY = 400, 25
@@ -126,10 +126,11 @@ def perplexity(model, data):
 def fitted(bias, language, seed, steps=STEPS):
     """The model after training, and the least perplexity on the way."""
     data, model = Data(language, seed), made(bias, seed)
-    task, best = Translation(None, [], smoothing=0.0), []
+    settings = TRANSLATION.resolve({"data": {"corpus": "copy"}, "training": {"smoothing": 0.0}})
+    best = []
 
     def loss(model, batch):
-        total, tokens = task.loss(model, batch)
+        total, tokens = TRANSLATION.loss(settings, model, batch)
         if len(best) * EVERY < loss.step:
             best.append(perplexity(getattr(model, "ahead", model), data))
             model.train()
@@ -145,7 +146,7 @@ def fitted(bias, language, seed, steps=STEPS):
 def looked(model, batch):
     """Weights (b, m, n) of target words on source words."""
     with record(model.eval(), model.attention_paths["cross"][-1]) as seen:
-        model(batch.source, batch.source_lengths, batch.target_in)
+        model(*inputs(batch))
     return between_words(concat_steps(seen[model.attention_paths["cross"][-1]]), batch)
 
 
@@ -201,7 +202,7 @@ def test_c29_two_directions_come_to_agree():
         bonus = [
             trace(looked(both.ahead, batch), looked(both.back, back)).mean().item() for both in (model, alone)
         ]
-        most = torch.minimum(batch.source_lengths, batch.target_lengths - 1).double().mean().item()
+        most = torch.minimum(batch.lengths["source"], batch.lengths["target"] - 1).double().mean().item()
         return {
             "perplexity": math.log(best / without),
             "trace with": bonus[0],
@@ -226,7 +227,7 @@ def test_c30_the_position_bias_finds_the_diagonal():
             data = Data(language, seed)
             batch = data.batch(data.held_out)
             weights = looked(model, batch)
-            n, m = batch.source_lengths, batch.target_lengths - 1
+            n, m = batch.lengths["source"], batch.lengths["target"] - 1
             where, there = [], []
             for b in range(len(weights)):
                 rows = weights[b, : m[b], : n[b]]

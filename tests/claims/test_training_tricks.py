@@ -23,6 +23,7 @@ from claims.experiment import (
     exact,
     held,
     over_seeds,
+    read_real,
     report,
     train,
     translation_loss,
@@ -31,7 +32,6 @@ from regard.core.tokens import EOS
 from regard.data.corpora import dictionary, reverse
 from regard.decoding import Limits, beam, greedy, penalty
 from regard.models import TRANSLATORS
-from regard.tasks.translation import read_real
 
 # C56 and C57: label smoothing, dropout and decay, on a dictionary whose targets are wrong now and then
 
@@ -46,11 +46,10 @@ def pairs():
 
 def noisy(batch, generator):
     """One target word in ten is another one, drawn."""
-    target = batch.target_out.clone()
+    target = batch["target"].clone()
     wrong = (target >= FIRST) & (torch.rand(target.shape, generator=generator) < NOISE)
     target[wrong] = torch.randint(FIRST, FIRST + 10, (int(wrong.sum()),), generator=generator)
-    before = torch.cat([batch.target_in[:, :1], target[:, :-1]], 1).masked_fill(batch.target_in == 0, 0)
-    return replace(batch, target_in=before, target_out=target)
+    return replace(batch, fields={**batch.fields, "target": target})
 
 
 def plenty(pairs, seed):
@@ -200,7 +199,7 @@ def test_c57_a_beam_finds_likelier_targets_in_the_mean_and_not_in_each():
     model = TRANSLATORS["rnn"].make(**pairs.sizes, width=32, dropout=0.0)
     train(model, pairs.train(0), 60, 1e-2)
     batch = pairs.test(8, 200)
-    given = batch.source, batch.source_lengths, Limits(1, 5)
+    given = batch["source"], batch.lengths["source"], Limits(1, 5)
     one, five = (
         np.array([best[0].log_prob for best in found])
         for found in (greedy(model, *given), beam(model, *given, width=5, alpha=0.0))

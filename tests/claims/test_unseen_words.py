@@ -11,13 +11,13 @@ from random import Random
 import pytest
 import torch
 
-from claims.experiment import FIRST, batch_of, held, over_seeds, report, train
+from claims.experiment import FIRST, batch_of, held, over_seeds, read_real, report, train
 from regard.core.tokens import UNK
 from regard.data.copying import numbered, numbered_like
 from regard.data.corpora import reverse
 from regard.data.tokenizer import Tokenizer
 from regard.models import TRANSLATORS
-from regard.tasks.translation import read_real, real
+from regard.tasks.translation import real
 
 UNSEEN = 0.3
 LONGEST = 10

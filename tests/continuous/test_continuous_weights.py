@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
-import regard.continuous.fit as fit
+import regard.continuous.ridge as ridge_fit
 from regard.continuous import (
     Basis,
     Gaussian,
@@ -144,11 +144,11 @@ def test_many_keys_need_no_matrix_of_their_square():
 
 
 def test_what_is_kept_is_bounded_and_the_same():
-    fit._short.cache_clear()
+    ridge_fit._short.cache_clear()
     first = continuous_weights(Gaussian(real(0.3), real(0.1)), 11)
-    assert fit._short.cache_info().misses == 1
+    assert ridge_fit._short.cache_info().misses == 1
     again = continuous_weights(Gaussian(real(0.3), real(0.1)), 11)
-    assert fit._short.cache_info().hits >= 1
+    assert ridge_fit._short.cache_info().hits >= 1
     assert first.equal(again)
     with torch.inference_mode():
         inside = continuous_weights(Gaussian(real(0.3), real(0.1)), 13)

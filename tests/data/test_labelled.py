@@ -7,12 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.classes import FIRST, Classes, Targets, as_pair
+from regard.data.class_names import Classes
+from regard.data.fields import number_field, token_field
 from regard.data.labelled import Labelled, labelled
 from regard.data.segments import split_words
 from regard.data.text import DataError
 from regard.data.tokenizer import Tokenizer
 from regard.data.vectors import vectors
+from regard.runs import resolve
+from regard.tasks.classification import CLASSIFICATION, TextParts
 
 
 def written(path, text):
@@ -118,13 +121,21 @@ def test_what_cannot_be_read_is_named(tmp_path, name, text, words):
         list(labelled(written(tmp_path / name, text)))
 
 
-def test_targets_are_classes_and_second_texts(tmp_path):
+def test_label_and_second_text_are_fields_of_their_own(tmp_path):
+    settings = resolve({"task": "classification", "data": {"corpus": "sentiment"}})
     tokenizer = Tokenizer.train(["it rained", "it was wet"], "word", 8)
     classes = Classes.of([Labelled("it rained", "yes", "wet"), Labelled("it rained", "no", "was wet")])
     assert classes.names == ("no", "yes") and classes.pairs
-    source, target = as_pair(Labelled("it rained", "yes", "it was\nwet"))
-    assert source == "it rained"
-    assert Targets(classes, tokenizer).encode_many([target]) == [[FIRST + 1, *tokenizer.encode("it was wet")]]
+    parts, text = TextParts(tokenizer, classes), Labelled("it rained", "yes", "it was\nwet")
+    assert CLASSIFICATION.encode(settings, parts, [text]) == [
+        {"tokens": tokenizer.encode("it rained"), "label": 1, "second": tokenizer.encode("it was wet")}
+    ]
+    fields = CLASSIFICATION.fields(settings, parts)
+    assert fields == {"tokens": token_field(8), "second": token_field(8), "label": number_field()}
+    alone = TextParts(tokenizer, Classes(["no", "yes"], False))
+    (row,) = CLASSIFICATION.encode(settings, alone, [Labelled("it was wet", "no")])
+    assert row == {"tokens": tokenizer.encode("it was wet"), "label": 0}
+    assert list(CLASSIFICATION.fields(settings, alone)) == ["tokens", "label"]
     classes.save(tmp_path / "classes.json")
     again = Classes.load(tmp_path / "classes.json")
     assert (again.names, again.pairs) == (classes.names, classes.pairs)

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from explanations.toys import classifier, texts
-from regard.explanations.diffmask import LOW, Gates, divergence, drawn, learn_gates, opened, states
+from regard.explanations.diffmask import Gates, divergence, learn_gates, states
+from regard.models.parts.hard_concrete import LOW, open_probability, sample_gates
 from regard.tasks.subject import real, subject
 
 EVIDENCE = {2: 0, 3: 1, 4: 2}  # token: the class it speaks for; 5 and above say nothing
@@ -77,10 +78,10 @@ def test_gates_find_the_fewest_words():
 def test_hard_concrete_gates_are_open_as_often_as_is_said():
     noise = (torch.arange(10_000, dtype=torch.float64) + 0.5) / 10_000
     for theta in (-3.0, -0.5, 0.0, 2.0):
-        v = drawn(torch.full_like(noise, theta), noise)
+        v = sample_gates(torch.full_like(noise, theta), noise)
         assert v.min() >= 0 and v.max() <= 1
-        assert (v > 0).double().mean().item() == pytest.approx(opened(torch.tensor(theta)).item(), abs=1e-3)
-    assert LOW < 0 < opened(torch.tensor(0.0)).item()
+        assert (v > 0).double().mean().item() == pytest.approx(open_probability(torch.tensor(theta)).item(), abs=1e-3)
+    assert LOW < 0 < open_probability(torch.tensor(0.0)).item()
 
 
 def test_divergence_is_that_of_the_definition():

@@ -5,15 +5,15 @@ import sys
 
 import pytest
 import torch
+from regard.data.classes import Classes
+from regard.runs.classifier import Classifier
 from typer.testing import CliRunner
 
 import regard.cli.explain  # noqa: F401
 from explanations.toys import classifier
 from regard.cli import app
 from regard.data import Tokenizer
-from regard.data.classes import Classes
 from regard.explanations import METHODS, explain, explain_texts
-from regard.runs.classifier import Classifier
 
 LINES = ["a gripping , witty film", "a dull film", "witty and gripping", "[bold]dull[/bold] and long"]
 RUNS = sys.modules["regard.runs.fit_classifier"]  # the name is that of a function, too

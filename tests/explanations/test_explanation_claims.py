@@ -19,11 +19,10 @@ from regard.data import Tokenizer
 from regard.data.corpora.agreement import agreement
 from regard.explanations import identified, leave_one_out, linear_map
 from regard.explanations.flow_network import flowing
-from regard.explanations.layer_stack import stack
+from regard.explanations.layer_stack import Stack, stack
 from regard.explanations.rollout import rolled
-from regard.explanations.layer_stack import Stack
-from regard.tasks.subject import real
 from regard.models.classifiers import CLASSIFIERS
+from regard.tasks.subject import real
 
 LAYERS, STEPS, BATCH, ASKED = 6, 1000, 64, 200
 LABELS = {"singular": 0, "plural": 1}

@@ -4,9 +4,9 @@ import torch
 from torch import nn
 
 from regard import Attention, MultiHead
-from regard.tasks.subject import real
 from regard.masks import Causal, Lengths
 from regard.models.classifiers import CLASSIFIERS
+from regard.tasks.subject import real
 
 VOCABULARY, MASK = 11, 1
 SIZES = dict(vocabulary=VOCABULARY, classes=3, embedding=8, dropout=0.2, word_dropout=0.1)

@@ -21,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.core.errors import ShapeError
 from regard.kernels.common.operator import is_plain
 from regard.kernels.row_maps.row_operator import row_operator
+from regard.maps.entmax import entmax
 
 MAPS = {n: getattr(importlib.import_module(f"regard.maps.{n}"), n) for n in ("sparsemax", "entmax15")}
 each = pytest.mark.parametrize("map", MAPS.values(), ids=MAPS)
@@ -84,6 +85,11 @@ def test_second_derivatives_agree_in_every_mode(map):
 def test_forward_mode_twice_is_refused(map):  # torch gives zeros
     with pytest.raises(NotImplementedError, match="jacfwd or jvp inside another"):
         jacfwd(jacfwd(map))(scores(7))
+
+
+def test_forward_mode_twice_is_refused_with_a_setting_too():
+    with pytest.raises(NotImplementedError, match="jacfwd or jvp inside another"):
+        jacfwd(jacfwd(lambda x: entmax(x, 1.3)))(scores(7))
 
 
 @each

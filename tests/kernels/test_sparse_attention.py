@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from regard.kernels.attention import sparse_attention as operator
 from regard.kernels.attention.sparse_attention import sparse_attention as sparse
-from regard.kernels.attention.sparse_attention_lists import AGAIN
+from regard.kernels.attention.sparse_lists import AGAIN
 
 ALPHAS = (1.5, 2.0)
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}

@@ -1,5 +1,7 @@
 """What each state has read, what the penalty of structured self-attention is, and half precision."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -7,13 +9,10 @@ from hypothesis import strategies as st
 
 import regard
 from models.test_every_classifier import LENGTHS, TOKENS, VARIANTS, make
-from regard.data import Batches, Encoded, Tokenizer
-from regard.data.classes import Classes, Targets, as_pair
-from regard.data.labelled import Labelled
+from regard.data import Batches, Classes, Encoded, Labelled, Tokenizer
 from regard.models.classifiers.self_attentive import redundancy
-from regard.tasks import Classification
-from regard.tasks.classification import classes_of, texts_of
-from regard.training.parts import idle
+from regard.runs.fit import TaskProblem
+from regard.tasks.classification import CLASSIFICATION, TextParts, texts_of
 
 
 def readers(variant, place):
@@ -115,16 +114,20 @@ def test_batches_of_pairs_are_texts_and_classes(tmp_path):
     texts = [Labelled("a b c", "y", "b c"), Labelled("b", "x", "a"), Labelled("c a", "z", "c c c")]
     tokenizer = Tokenizer.train(["a b c"], "word", 7)
     classes = Classes.of(texts)
-    encoded = Encoded.make(map(as_pair, texts), tokenizer, Targets(classes, tokenizer), tmp_path / "e")
+    settings = CLASSIFICATION.resolve({"task": "classification", "data": {"corpus": "sentiment"}})
+    parts = TextParts(tokenizer, classes)
+    rows = CLASSIFICATION.encode(settings, parts, texts)
+    encoded = Encoded.make(rows, CLASSIFICATION.fields(settings, parts), tmp_path / "e")
     (batch,) = Batches(encoded, 100).epoch(0)
-    tokens, lengths, second, second_lengths = texts_of(batch, True)
+    tokens, lengths, second, second_lengths = texts_of(batch)
     for row, index in enumerate(batch.indices.tolist()):
         assert tokens[row, : lengths[row]].tolist() == tokenizer.encode(texts[index].text)
         assert second[row, : second_lengths[row]].tolist() == tokenizer.encode(texts[index].second)
-        assert classes.names[classes_of(batch)[row]] == texts[index].label
-    task, model = Classification(None, [batch], pairs=True), make("attentive_mlp", pairs=True)
-    loss, count = task.loss(model, batch)
-    assert count == 3 and loss.item() == pytest.approx(3 * task.validate(model)["loss"])
-    nothing, none = task.loss(model, idle(batch))
+        assert classes.names[batch["label"][row]] == texts[index].label
+    problem = TaskProblem(CLASSIFICATION, settings, Batches(encoded, 100), [batch], "cpu")
+    model = make("attentive_mlp", pairs=True)
+    loss, count = problem.loss(model, batch)
+    assert count == 3 and loss.item() == pytest.approx(3 * problem.validate(model)["loss"])
+    nothing, none = problem.loss(model, replace(batch, idle=True))
     nothing.backward()
     assert (nothing.item(), none) == (0, 0) and not model.words.E.weight.grad.any()

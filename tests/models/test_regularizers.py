@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 
 from regard import record
 from regard.cli import app
-from regard.cli import train_classification as _train  # noqa: F401
 from regard.core.errors import SettingsError
 from regard.core.weights import load_tensors, put_tensors, save_tensors, tensors_of
 from regard.models.classifiers import CLASSIFIERS
@@ -18,9 +17,8 @@ from regard.models.classifiers.regularizers import REGULARIZERS, RegularizerInpu
 from regard.models.classifiers.regularizers.deceive import forbidden_penalty
 from regard.models.classifiers.regularizers.diversity import conicity
 from regard.models.classifiers.regularizers.tie import tie_distance
-from regard.runs.fit_classifier import fit_classifier, load_classifier
+from regard.runs import fit, load, resolve
 from regard.runs.folder import read_config
-from regard.runs.resolve_classifier import resolved_classifier
 from regard.training import Interrupted
 
 TOKENS = torch.tensor([[6, 7, 4, 8, 5, 4, 9, 10], [9, 10, 7, 0, 0, 0, 0, 0], [8, 0, 0, 0, 0, 0, 0, 0]])
@@ -28,6 +26,7 @@ LENGTHS = torch.tensor([8, 3, 1])
 WANTED = torch.tensor([0, 1, 1])
 SIZES = {"vocabulary": 11, "classes": 2, "embedding": 8, "width": 8, "dropout": 0.0, "word_dropout": 0.0}
 SETTINGS = {
+    "task": "classification",
     "seed": 3,
     "data": {"corpus": "sentiment", "texts": 300, "held_out": 60},
     "model": {"name": "attentive_bilstm", "embedding": 16, "width": 16},
@@ -227,49 +226,49 @@ def test_what_makes_no_sense_is_refused():
         make(width=6).add_regularizers({"tie": 1.0})
     with pytest.raises(ValueError, match="tie must be at least 0"):
         make().add_regularizers({"tie": -1.0})
-    with pytest.raises(ValueError, match="none were given"):
+    with pytest.raises(ValueError, match="needs forbidden words; got none"):
         make().add_regularizers({"deceive": 1.0})
     with pytest.raises(KeyError, match="did you mean diversity"):
         make().add_regularizers({"divercity": 1.0})
     for values, why in [
         ({"tie": 1, "model": "self_attentive"}, "SelfAttentive takes no regularizer"),
-        ({"tie": -1}, "remedy.tie must be at least 0"),
-        ({"tye": 1}, "did you mean remedy.tie"),
+        ({"tie": -1}, "regularizers.tie must be at least 0"),
+        ({"tye": 1}, "did you mean regularizers.tie"),
         ({"deceive": ["quixotic"], "tokens": "bpe"}, 'data.tokens must be "word"'),
     ]:
         data = {**SETTINGS["data"], "tokens": values.pop("tokens", "word")}
         model = {"name": values.pop("model", "attentive_bilstm")}
         with pytest.raises(SettingsError, match=why):
-            resolved_classifier({**SETTINGS, "data": data, "model": model, "remedy": values})
+            resolve({**SETTINGS, "data": data, "model": model, "regularizers": values})
 
 
 def test_tie_makes_states_as_wide_as_vectors_unless_told_otherwise():
-    resolve = resolved_classifier
-    assert resolve({**SETTINGS, "model": {"embedding": 30}, "remedy": {"tie": 1}}).model["width"] == 30
-    assert resolve({**SETTINGS, "model": {}, "remedy": {"tie": 1}}).model["width"] == 100
-    assert resolve({**SETTINGS, "model": {}, "remedy": {"mlm": 1}}).model["width"] == 128
-    assert resolve({**SETTINGS, "remedy": {"tie": 0}}) == resolve(SETTINGS)  # none at all
+    assert resolve({**SETTINGS, "model": {"embedding": 30}, "regularizers": {"tie": 1}}).model["width"] == 30
+    assert resolve({**SETTINGS, "model": {}, "regularizers": {"tie": 1}}).model["width"] == 100
+    assert resolve({**SETTINGS, "model": {}, "regularizers": {"mlm": 1}}).model["width"] == 128
+    assert resolve({**SETTINGS, "regularizers": {"tie": 0}}) == resolve(SETTINGS)  # none at all
     with pytest.raises(SettingsError, match="width must equal"):
-        resolve({**SETTINGS, "model": {"embedding": 30, "width": 32}, "remedy": {"tie": 1}})
+        resolve({**SETTINGS, "model": {"embedding": 30, "width": 32}, "regularizers": {"tie": 1}})
 
 
 def test_a_run_keeps_its_regularizers_and_resumes_to_the_same_weights(tmp_path):
-    remedy = {"tie": 0.1, "mlm": 0.2, "diversity": 0.3, "deceive": ["great", "awful", "quixotic"]}
-    settings, said = resolved_classifier({**SETTINGS, "remedy": remedy}), []
-    whole = fit_classifier(settings, tmp_path / "whole", say=said.append)
+    wanted = {"tie": 0.1, "mlm": 0.2, "diversity": 0.3, "deceive": ["great", "awful", "quixotic"]}
+    settings, said = resolve({**SETTINGS, "regularizers": wanted}), []
+    assert settings == resolve({**SETTINGS, "remedy": wanted})  # as in folders of older runs
+    whole = fit(settings, tmp_path / "whole", say=said.append)
     assert "2 of 3 forbidden words are in it" in said
-    config = read_config(whole.folder)["remedy"]
-    assert config == {**remedy, "deceive_weight": 1.0}
+    config = read_config(whole.folder)["regularizers"]
+    assert config == {**wanted, "deceive_weight": 1.0}
 
     def stop(report):
         raise Interrupted("here")
 
     with pytest.raises(Interrupted):
-        fit_classifier(settings, tmp_path / "cut", listen=stop)
-    again = fit_classifier(settings, tmp_path / "cut", resume=True)
+        fit(settings, tmp_path / "cut", listen=stop)
+    again = fit(settings, tmp_path / "cut", resume=True)
     one, other = (load_tensors(run.folder / "model.safetensors") for run in (whole, again))
     assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
-    loaded = load_classifier(whole.folder)
+    loaded = load(whole.folder)
     texts = ["the film was great", "an awful plot"]
     assert [a.probabilities for a in loaded.classify(texts)] == [
         a.probabilities for a in whole.system.classify(texts)
@@ -304,14 +303,19 @@ def test_the_command_takes_regularizers(tmp_path):
     assert done.exit_code == 0, done.output
     config = read_config(tmp_path / "run")
     assert config["model"]["orthogonal"] is True
-    assert config["remedy"] == {
+    assert config["regularizers"] == {
         "tie": 0.5, "mlm": 0.1, "diversity": 0.2, "deceive": ["great", "awful"], "deceive_weight": 2.0,
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [(None, "No such file"), ("", "there is no word in it"), ("two words\n", "one word per line is needed")],
+    [
+        (None, "there is no such file"),
+        ("", "the file is empty"),
+        ("\n\n", "there is no word in it"),
+        ("two words\n", "one word per line is needed"),
+    ],
 )
 def test_the_command_says_what_is_wrong_with_a_file_of_words(tmp_path, text, why):
     words = tmp_path / "words.txt"
@@ -331,10 +335,10 @@ def test_words_that_no_text_has_are_refused(tmp_path):
 
 def test_a_run_without_regularizers_has_no_table_of_them(tmp_path):
     done = command(tmp_path)
-    assert done.exit_code == 0 and "remedy" not in (tmp_path / "run" / "config.toml").read_text()
+    assert done.exit_code == 0 and "regularizers" not in (tmp_path / "run" / "config.toml").read_text()
 
 
-def test_reads_of_pairs_can_be_mended_too():
+def test_models_of_pairs_take_regularizers_too():
     model = make(pairs=True)
     model.add_regularizers({"tie": 1.0, "diversity": 1.0})
     texts = (TOKENS, LENGTHS, TOKENS.flip(0), LENGTHS.flip(0))

@@ -45,7 +45,7 @@ def test_a_decoder_hands_on_its_weights_and_their_sum(name, score):
     total = torch.zeros(2, 1, 4)
     previous = torch.zeros(2, 1, 4)
     for step, attended in enumerate(seen["attention"]):
-        place = attended.call.place
+        place = attended.place
         assert place.queries.tolist() == [step]
         torch.testing.assert_close(place.previous, previous)
         torch.testing.assert_close(place.total, total)

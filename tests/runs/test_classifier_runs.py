@@ -5,21 +5,21 @@ import signal
 
 import pytest
 import torch
+from regard.cli.evaluate_classification import evaluate_classification
+from regard.runs.fit_classifier import evaluate, fit_classifier, is_classifier, load_classifier
+from regard.runs.resolve_classifier import resolved_classifier
+from regard.runs.texts import Texts
 from typer.testing import CliRunner
 
 from regard.alignment import load
 from regard.cli import app
 from regard.cli import classify as _classify  # noqa: F401
 from regard.cli import train_classification as _train  # noqa: F401
-from regard.cli.evaluate_classification import evaluate_classification
 from regard.core.errors import RunError, SettingsError
 from regard.core.weights import load_tensors
 from regard.data.text import DataError
-from regard.runs.fit_classifier import evaluate, fit_classifier, is_classifier, load_classifier
 from regard.runs.folder import read_config
 from regard.runs.load import load as load_translator
-from regard.runs.resolve_classifier import resolved_classifier
-from regard.runs.texts import Texts
 from regard.training import Interrupted
 
 SETTINGS = {

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from regard.runs.translator import batches_by_length
 
 import regard
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
@@ -13,7 +14,6 @@ from regard.core.settings import read_toml
 from regard.decoding import rescore
 from regard.runs import fit, load, resolved
 from regard.runs.folder import finished
-from regard.runs.translator import batches_by_length
 from regard.training.log import read
 from runs.tiny import SETTINGS
 

@@ -26,7 +26,7 @@ class AlignmentScore:
 
 
 def score(found: Sequence[Links], gold: Sequence[Links], *, aligned_words: bool = False) -> AlignmentScore:
-    """AlignmentScore the links found. With `aligned_words`, links of words that gold leaves unaligned do not count."""
+    """Score links; with `aligned_words`, those of words that gold leaves unaligned do not count."""
     if len(found) != len(gold):
         raise ValueError(f"found and gold must be as many; got {len(found)} and {len(gold)}.")
     count = sure = in_sure = in_possible = 0

@@ -4,6 +4,7 @@ Its kernels keep no m × n numbers. The CPU one has no second derivative, so the
 Function: asked for with `create_graph`, it is that of the plain steps.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -25,8 +26,8 @@ def takes(call: Call) -> bool:
 
 def flash(call: Call) -> Tensor:
     """Context (..., m, d_v)."""
-    score: Factored = call.score  # type: ignore[assignment]
-    query, keys = score.factors(widened(call.query), widened(call.keys))
+    assert isinstance(call.score, Factored)  # takes(call)
+    query, keys = call.score.factors(widened(call.query), widened(call.keys))
     visible = None if _is_causal(call) else call.visible(0, call.m)
     if visible is not None and call.sees is not None:
         visible = visible | ~call.sees.unsqueeze(-1)  # torch wants every query to see something: undone below
@@ -36,7 +37,8 @@ def flash(call: Call) -> Tensor:
     if torch.compiler.is_compiling() or not call.tracked:
         context = _sdpa(query, keys, values, visible, causal)
     else:
-        context = _Flash.apply(query, keys, values, visible, causal)  # type: ignore[no-untyped-call]
+        run: Callable[..., Tensor] = _Flash.apply
+        context = run(query, keys, values, visible, causal)
     return context if call.sees is None else torch.where(call.sees.unsqueeze(-1), context, 0)
 
 

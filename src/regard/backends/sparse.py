@@ -26,8 +26,8 @@ def takes(call: Call) -> bool:
 
 def sparse(call: Call) -> Tensor:
     """Context (..., m, d_v)."""
-    score: Factored = call.score  # type: ignore[assignment]
-    query, keys = score.factors(widened(call.query), widened(call.keys))
+    assert isinstance(call.score, Factored)  # takes(call)
+    query, keys = call.score.factors(widened(call.query), widened(call.keys))
     values = widened(call.values)
     batch, m, n = call.batch, call.m, call.n
     query, keys, values = (

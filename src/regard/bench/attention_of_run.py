@@ -65,11 +65,11 @@ class _Again:
     """One attention, to be done again."""
 
     def __init__(self, attended: Attended, name: str):
-        self.score, self.map, self.mask = attended.call.score, name, attended.mask
+        self.score, self.map, self.mask = attended.score, name, attended.mask
         self.inputs = [t.clone().requires_grad_() for t in (attended.query, attended.keys, attended.values)]
         self.gradient = torch.randn(*attended.query.shape[:-1], attended.values.shape[-1])
         self.causal = isinstance(self.mask, Causal)
-        self.visible = None if self.causal else attended.call.visible(0, attended.call.m)
+        self.visible = None if self.causal else attended.visible
 
     def ours(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         return attend(query, keys, values, score=self.score, map=self.map, mask=self.mask).context

@@ -87,7 +87,8 @@ def generate(model: Any, source: Tensor) -> list[list[int]]:
             max_new_tokens=TOKENS,
             do_sample=False,
         )
-    return written[:, 1:].tolist()  # type: ignore[no-any-return]
+    after: list[list[int]] = written[:, 1:].tolist()
+    return after
 
 
 def marian(ours: Any) -> Any:

@@ -35,10 +35,7 @@ def torch_struct_chain(scores: Tensor) -> Tensor:
 def _linear_chain() -> Any:
     from torch_struct import LinearChainCRF
 
-    class Quiet(LinearChainCRF):  # type: ignore[misc]
-        arg_constraints: dict[str, Any] = {}  # noqa: RUF012  without it torch warns of the package
-
-    return Quiet
+    return type("Quiet", (LinearChainCRF,), {"arg_constraints": {}})  # else torch warns of the package
 
 
 def osqp_budget(n: int) -> Callable[[Tensor], Tensor]:

@@ -1,4 +1,4 @@
-"""regard explain: what a classifier is said to have looked at, word by word, by one method or several."""
+"""regard explain: a score for each word of a text, by one method or several."""
 
 import json
 from collections.abc import Iterator
@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.table import Table
 from rich.text import Text as Line
-from typer import Argument, Option
+from typer import Option
 
-from regard.cli.app import app, complain, console
+from regard.cli.app import app, console, fail
+from regard.cli.common import Device, Run, exit_on_error, resolve_device
 from regard.cli.draw import bar
-from regard.cli.train import chosen
-from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
 from regard.core.tokens import UNK
 
 if TYPE_CHECKING:
@@ -20,19 +19,17 @@ if TYPE_CHECKING:
 
 WAYS = {"delete": "delete", "zero": "zero", "unknown": UNK}
 NUMBER, BAR = 9, 12  # characters of a score and of a bar
-Run = Annotated[Path, Argument(metavar="DIR", help="The folder of a trained classifier.")]
-Text = Annotated[str, Option(metavar="TEXT", help="What the run reads.")]
+Text = Annotated[str, Option(metavar="TEXT", help="The text to explain.")]
 Second = Annotated[str | None, Option(metavar="TEXT", help="The second text, for a model for pairs.")]
 Methods = Annotated[
     list[str] | None,
     Option("--method", help="attention, rollout, flow, gradient, …; may be given several times."),
 ]
-Label = Annotated[str | None, Option(help="The class to explain; the one the run says if it is not given.")]
-By = Annotated[str, Option(help="How leave_one_out takes a word away: delete, zero or unknown.")]
+Label = Annotated[str | None, Option(help="The class to explain; the predicted one if it is not given.")]
+By = Annotated[str, Option(help="How leave_one_out removes a word: delete, zero or unknown.")]
 Hold = Annotated[bool, Option("--hold-attention", help="Gradients with the weights as constants.")]
 Out = Annotated[Path | None, Option(metavar="FILE", help="words.html, or .png, .svg, .pdf.")]
 AsJson = Annotated[bool, Option("--json", help="One JSON object per method: method, label, words, scores.")]
-Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 
 
 @app.command()
@@ -48,9 +45,10 @@ def explain(
     as_json: AsJson = False,
     device: Device = "auto",
 ) -> None:
-    """Say how much each word of a text speaks for what the classifier in DIR says of it.
+    """Score the words of a text: how much each contributes to what the classifier in DIR predicts.
 
-    A score below 0 speaks against it. Scores of different methods are not on one scale: compare their order.
+    A score below 0 is evidence against it. Scores of different methods are not on one scale: compare their
+    order.
 
     Examples:
 
@@ -59,28 +57,23 @@ def explain(
     - `regard explain runs/sst --text "a gripping , witty film" --method attention --method leave_one_out`
     """
     from regard.explanations import METHODS, explain_texts
-    from regard.runs.fit_classifier import is_classifier, load_classifier
+    from regard.runs.load import open_system
     from regard.views.picture import check_file
 
     if by not in WAYS:
-        complain(f'no way "{by}". Known: {", ".join(WAYS)}.')
-    try:
+        fail(f'no way "{by}". Known: {", ".join(WAYS)}.')
+    with exit_on_error("regard explain"):
         if out is not None:
             check_file(out)
         names = list(dict.fromkeys(method or ["attention"]))
         options = [_options(METHODS[name], by, hold_attention) for name in names]
-        if run.is_dir() and not is_classifier(run):
-            raise RunError(f"{run} holds no classifier: regard train classification makes one.")
-        system = load_classifier(run, chosen(device))
-        asked: Any = text if second is None else (text, second)
+        system = open_system(run, resolve_device(device))
         found = [
-            explain_texts(system, [asked], method=name, label=label, **own)[0]
+            explain_texts(system, [system.input(text, second)], method=name, label=label, **own)[0]
             for name, own in zip(names, options, strict=True)
         ]
         if out is not None:
             _save(drawn(found, label), out)
-    except (RunError, SettingsError, WeightsError, UnknownNameError, ImportError, ValueError) as error:
-        complain(error)
     if as_json:
         for one in found:
             print(json.dumps(vars(one), ensure_ascii=False))
@@ -97,7 +90,7 @@ def _save(view: Any, out: Path) -> None:
     try:
         view.save(out)
     except OSError as error:
-        complain(f"{out} cannot be written: {error.strerror or error}.")
+        fail(f"{out} cannot be written: {error.strerror or error}.")
 
 
 def _options(method: Any, by: str, hold_attention: bool) -> dict[str, Any]:
@@ -136,6 +129,8 @@ def drawn(found: "list[Explanation]", label: str | None) -> Any:
     scores = torch.tensor([one.scores for one in found], dtype=torch.float64)
     scores = scores / scores.abs().amax(-1, keepdim=True).clamp(min=1e-300)
     first = found[0]
-    said = f"{first.label} ({first.probability:.3f})" + (f", explained: {label}" if label is not None else "")
-    caption = "Each row has a scale of its own, its largest score being 1; below 0, orange, speaks against."
-    return words(scores, first.words, [one.method for one in found], title=said, caption=caption)
+    title = f"{first.label} ({first.probability:.3f})" + (
+        f", explained: {label}" if label is not None else ""
+    )
+    caption = "Each row has its own scale, its largest score being 1; below 0, orange, is evidence against."
+    return words(scores, first.words, [one.method for one in found], title=title, caption=caption)

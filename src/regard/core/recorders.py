@@ -13,6 +13,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from regard.core.compiling import untraced
+
 Change = Callable[[Tensor], Tensor]
 
 
@@ -70,6 +72,7 @@ def show(owner: nn.Module, attended: Any) -> None:
         _show(owner, attended)
 
 
+@untraced
 def _change_for(owner: nn.Module) -> Change | None:
     changes = [r.change for r in _recorders.get() if r.change is not None and owner in r.paths]
     if not changes:
@@ -83,11 +86,8 @@ def _change_for(owner: nn.Module) -> Change | None:
     return change
 
 
+@untraced
 def _show(owner: nn.Module, attended: Any) -> None:
     for recorder in _recorders.get():
         if recorder.see is not None and owner in recorder.paths:
             recorder.see(recorder.paths[owner], attended)
-
-
-# As torch.compiler.disable says it: run these, do not trace them. Importing that takes as long as torch.
-_change_for._torchdynamo_disable = _show._torchdynamo_disable = True  # type: ignore[attr-defined]

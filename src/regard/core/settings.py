@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from regard.core.errors import SettingsError
 
@@ -28,15 +28,34 @@ def setting(
     option: str | None = None,
     metavar: str | None = None,
     read: Callable[[Path], Any] | None = None,
+    least: float | None = None,
+    below: float | None = None,
 ) -> Any:
-    """A field of a dataclass of settings: its default, what it means, and its option on the command line.
+    """A field of a `Group`: its default, what it means, its option on the command line, and its bounds.
 
     An option whose value is `read` from a file takes the path of the file.
     """
-    facts = {"says": says, "option": option, "metavar": metavar, "read": read}
+    facts = {"says": says, "option": option, "metavar": metavar, "read": read, "least": least, "below": below}
     if factory is not dataclasses.MISSING:
         return dataclasses.field(default_factory=factory, metadata=facts)
     return dataclasses.field(default=default, metadata=facts)
+
+
+class Group:
+    """A group of settings whose values keep their bounds: the base of frozen dataclasses of `setting`s."""
+
+    group: ClassVar[str]  # what messages call it: "data", "training"
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value, least, below = getattr(self, field.name), *map(field.metadata.get, ("least", "below"))
+            wrong = (least is not None and not value >= least) or (below is not None and not value < below)
+            if value is not None and wrong:
+                bounds = [f"at least {least:g}"] * (least is not None) + [f"less than {below:g}"] * bool(
+                    below
+                )
+                name = f"{self.group}.{field.name}"
+                raise SettingsError(f"{name} must be {' and '.join(bounds)}; got {value}.")
 
 
 def fields_of(kind: type) -> dict[str, Any]:
@@ -58,12 +77,14 @@ def from_dict(kind: type[D], values: Mapping[str, Any], where: str = "") -> D:
     try:
         return kind(**found)
     except TypeError:
-        needed = [f.name for f in dataclasses.fields(kind) if f.name not in found and _needed(f)]  # type: ignore[arg-type]
+        needed = [name for name in _without_default(kind) if name not in found]
         raise SettingsError(f"{', '.join(where + name for name in needed)} must be given.") from None
 
 
-def _needed(field: "dataclasses.Field[Any]") -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+def _without_default(kind: type) -> list[str]:
+    missing = dataclasses.MISSING
+    fields = dataclasses.fields(kind)
+    return [f.name for f in fields if f.default is missing and f.default_factory is missing]
 
 
 def fitted(kind: Any, value: Any, name: str) -> Any:

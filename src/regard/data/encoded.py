@@ -193,12 +193,7 @@ class _Writer:
             return
         self.count += len(kept)
         for name, field in self.fields.items():
-            parts = [np.asarray(row[name], dtype=field.dtype).ravel() for row in kept]
-            wanted = len(kept) * field.width
-            values = np.concatenate(parts)
-            if not field.ragged and len(values) != wanted:
-                raise ValueError(f"{name} must be {field.shape}; got {np.shape(kept[0][name])}.")
-            self._append(f"{name}.bin", values)
+            self._append(f"{name}.bin", np.concatenate([_flat(name, field, row[name]) for row in kept]))
         if self.ragged:
             ends = self.end + np.array(lengths, dtype="<i8").cumsum(0)
             self._append("offsets", ends)
@@ -228,6 +223,15 @@ class _Writer:
         raw = values.tobytes()
         self.hashes[name].update(raw)
         self.files[name].write(raw)
+
+
+def _flat(name: str, field: Field, value: Any) -> NDArray[Any]:
+    """The values of one field of one example, in a row."""
+    found = np.asarray(value, dtype=field.dtype)
+    same = found.shape[1:] == field.shape[1:] if field.ragged else found.shape == field.shape
+    if not same:
+        raise ValueError(f"{name} must be {field.shape}; got {found.shape}.")
+    return found.ravel()
 
 
 def _wide(field: Field) -> Any:

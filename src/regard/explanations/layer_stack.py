@@ -171,14 +171,12 @@ def _stacked(asked: Subject, order: list[str], seen: dict[str, Attended], values
     reader = named.get("reader")
     layers, causal = [], True
     for path in order:
-        weights, call = _with_heads(seen[path].weights), seen[path].call
+        weights, visible = _with_heads(seen[path].weights), seen[path].visible
         residual = path in named.get("self", []) if reader else weights.shape[-2] == weights.shape[-1]
         transformed = _transformed(asked.model.get_submodule(path), seen[path]) if values else None
         layers.append(Layer(weights, residual, transformed))
-        visible = call.visible(0, call.m)
-        causal &= (
-            residual and visible is not None and _no_later(visible.expand(*visible.shape[:-2], call.m, -1))
-        )
+        m = weights.shape[-2]
+        causal &= residual and visible is not None and _no_later(visible.expand(*visible.shape[:-2], m, -1))
     ahead = max(layers[0].weights.shape[-1] - n, 0)
     top = order.index(reader[0]) if reader else -1
     return Stack(_cleaned(layers, asked.lengths + ahead), asked.lengths + ahead, ahead, top, causal)

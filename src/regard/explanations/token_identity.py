@@ -34,7 +34,9 @@ def identified(
     near = F.normalize(moved, dim=-1) @ F.normalize(vectors, dim=-1).mT  # (b, n, n)
     near = near.masked_fill(~there.unsqueeze(-2), float("-inf"))
     own = near.diagonal(dim1=-2, dim2=-1)
-    return ((own >= near.amax(-1)) & there).to(states.dtype)  # the same word twice in a text: both are right
+    rounding = vectors.shape[-1] * torch.finfo(near.dtype).eps
+    right = own >= near.amax(-1) - rounding  # the same word twice in a text: both are right
+    return (right & there).to(states.dtype)
 
 
 def linear_map(states: Tensor, vectors: Tensor, lengths: Tensor | None = None) -> Tensor:

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from regard.core.compiling import untraced
 from regard.core.errors import ShapeError
 from regard.core.shapes import check_float, widened
 from regard.maps.estimators.estimator import Draw, Note
@@ -61,8 +62,7 @@ def expected_loss(losses: Tensor | Callable[[], Tensor]) -> Tensor:
     return apply(surrogate, losses.detach().mean(), [node.note for node in draws])
 
 
-# What torch.compiler.disable sets: compiled code has no autograd graph to walk.
-expected_loss._torchdynamo_disable = True  # type: ignore[attr-defined]
+untraced(expected_loss)  # compiled code has no autograd graph to walk
 
 
 def _checked(losses: Tensor) -> Tensor:

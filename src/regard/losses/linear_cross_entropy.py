@@ -12,6 +12,7 @@ mean over W, computed once.
 Label smoothing: Szegedy et al. (2016), arXiv:1512.00567, §7.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -38,7 +39,8 @@ def linear_cross_entropy(
         return _whole(hidden, weight, bias, wanted, smoothing)
     inputs = hidden, weight, bias
     learned = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
-    return _InPieces.apply(*inputs, wanted, smoothing, learned)  # type: ignore[no-any-return, no-untyped-call]
+    run: Callable[..., Tensor] = _InPieces.apply
+    return run(*inputs, wanted, smoothing, learned)
 
 
 def _whole(h: Tensor, w: Tensor, b: Tensor | None, y: Tensor, smoothing: float) -> Tensor:

@@ -14,6 +14,8 @@ what is compiled, are by prefix products in torch: linear in n too, but slower t
 Kim, Denton, Hoang & Rush (2017), "Structured Attention Networks", arXiv:1702.00887 (segmentation attention).
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -36,6 +38,22 @@ def chain(
     forbids one, and where that leaves no path at all, a ValueError says so. `state` is the one whose
     marginals are the weights: the last, if not given. A row of nothing has weights 0.
     """
+    return marginals(scores, transitions, states, state, weights, _of_states)
+
+
+def _of_states(scores: Tensor, transitions: Tensor) -> Tensor:
+    return moments(scores, transitions).marginals
+
+
+def marginals(
+    scores: Tensor,
+    transitions: float | Tensor,
+    states: int | None,
+    state: int,
+    binary: Callable[[Tensor, Tensor], Tensor],  # scores (..., n) to weights (..., n) of state 1
+    of_states: Callable[[Tensor, Tensor], Tensor],  # scores (..., n, s) to weights (..., n, s)
+) -> Tensor:
+    """The marginals (..., n) of one state of a chain, its scores and transitions checked."""
     check_float("scores", scores)
     count = check_states(states, state)
     if states is None:
@@ -45,11 +63,11 @@ def chain(
     wide = widened(scores)
     T = matched(transitions, wide, states)
     if states is not None:
-        found = moments(wide, T).marginals[..., state]
+        found = of_states(wide, T)[..., state]
     elif state % count == 1:
-        found = weights(wide, T)
+        found = binary(wide, T)
     else:  # the same chain with the states' names exchanged
-        found = weights(torch.where(wide == -torch.inf, wide, -wide), T.flip(-1, -2))
+        found = binary(torch.where(wide == -torch.inf, wide, -wide), T.flip(-1, -2))
     return found.to(scores.dtype)
 
 
@@ -95,7 +113,7 @@ class Chain(nn.Module):
         if self.heads > 1:
             check("scores", scores, "... heads m n" + (" s" if self.states else ""), heads=self.heads)
         T = self.transitions.unsqueeze(1) if self.heads > 1 else self.transitions[0]
-        return chain(scores, T, states=self.states, state=self.state)
+        return self.facts(scores, transitions=T, states=self.states, state=self.state)
 
     def extra_repr(self) -> str:
         learned = isinstance(self.transitions, nn.Parameter)

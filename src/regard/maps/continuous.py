@@ -5,21 +5,30 @@
 The density has the mean and the variance of the discrete softmax over the positions tⱼ of the L visible keys,
 each being a cell of width 1/L: that is the 1/12L², and the variance is never 0. In a plane of h × w cells,
 1/12h² and 1/12w² are added to the two variances, nothing to the covariance.
+
+Keys are on a line from 0 to 1; those at −inf are taken out and the others close up. With shape = (h, w) they
+are the n = h·w cells of an image, row by row; those at −inf are left out of the fit, the others keep their
+place. The computation is in float64.
 """
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from regard.continuous import Basis, Density
 from regard.continuous.basis import check_number
-from regard.continuous.operator import weights_of
-from regard.continuous.weights import check_ridge, check_shape, spacing
+from regard.continuous.continuous_weights import check_ridge, check_shape, spacing
+from regard.continuous.ridge_operator import weights_of
 from regard.core.errors import ShapeError
-from regard.core.shapes import check, check_float
+from regard.core.shapes import check, check_float, widened
 from regard.maps.softmax import softmax
 from regard.maps.table import Map
 
 Shape = tuple[int, int] | None
+Kinds = tuple[
+    Callable[[Tensor, Tensor], Density], Callable[[Tensor, Tensor], Density]
+]  # on a line, in a plane
 
 
 def line_moments(scores: Tensor) -> tuple[Tensor, Tensor]:
@@ -64,8 +73,9 @@ def moments(scores: Tensor, shape: Shape) -> tuple[Tensor, Tensor]:
     return plane_moments(scores.double(), (height, width))
 
 
-def weights(density: Density, scores: Tensor, basis: int | None, ridge: float, shape: Shape) -> Tensor:
-    """Gᵀ E_p[ψ] (..., n) of the density (...) of scores (..., n)."""
+def weights(kinds: Kinds, scores: Tensor, basis: int | None, ridge: float, shape: Shape) -> Tensor:
+    """Gᵀ E_p[ψ] (..., n) of the density, of one of two kinds, that scores (..., n) have."""
+    density = kinds[shape is not None](*moments(scores, shape))
     number, ridge = check_number(basis, 1 if shape is None else 2), check_ridge(ridge)
     visible = scores != -torch.inf
     r = density.expect(Basis.even(number, spacing(visible, shape)))
@@ -76,6 +86,7 @@ class Continuous(nn.Module):
     """A continuous map with its settings kept: functions per axis, ridge penalty, shape of the image."""
 
     facts: Map
+    kinds: Kinds
 
     def __init__(
         self, *, basis: int | None = None, ridge: float = 0.1, shape: tuple[int, int] | None = None
@@ -88,6 +99,12 @@ class Continuous(nn.Module):
     def forward(self, scores: Tensor) -> Tensor:
         """Map scores (..., n) to weights (..., n)."""
         return self.facts(scores, basis=self.basis, ridge=self.ridge, shape=self.shape)
+
+    def density(self, scores: Tensor) -> Density:
+        """The density (...) of scores (..., n)."""
+        mean, variance = moments(scores, self.shape)
+        dtype = widened(scores).dtype
+        return self.kinds[self.shape is not None](mean.to(dtype), variance.to(dtype))
 
     def extra_repr(self) -> str:
         settings = f"basis={self.basis}, ridge={self.ridge}"

@@ -3,12 +3,8 @@
     p(t) = N(t; μ, σ²)        z = E_p[V(t)],   V(t) = Bᵀψ(t),   B = GV        π(θ) = Gᵀ E_p[ψ]
 
 The density has the mean and variance of the discrete softmax of the scores (`regard.maps.continuous`), the
-values are fitted by ridge regression over radial basis functions (`regard.continuous.fit`). The weights are
+values are fitted by ridge regression over radial basis functions (`regard.continuous.ridge`). The weights are
 smooth in the scores, can be negative, and sum only nearly to 1.
-
-Keys are on a line from 0 to 1; those at −inf are taken out and the others close up. With shape = (h, w) they
-are the n = h·w cells of an image, row by row; those at −inf are left out of the fit, the others keep their
-place. The computation is in float64.
 
 Martins et al. (2020), "Sparse and Continuous Attention Mechanisms", arXiv:2006.07214.
 """
@@ -16,13 +12,8 @@ Martins et al. (2020), "Sparse and Continuous Attention Mechanisms", arXiv:2006.
 from torch import Tensor
 
 from regard.continuous import Gaussian, Gaussian2D
-from regard.core.shapes import widened
-from regard.maps.continuous import Continuous, Shape, moments, weights
+from regard.maps.continuous import Continuous, Shape, weights
 from regard.maps.table import MAPS, register
-
-
-def _density(mean: Tensor, variance: Tensor, shape: Shape) -> Gaussian | Gaussian2D:
-    return Gaussian(mean, variance) if shape is None else Gaussian2D(mean, variance)
 
 
 @register(simplex=False, ordered=False, neighbours=True, guard=False)
@@ -34,16 +25,11 @@ def continuous_softmax(
     `basis` is the number of functions along each axis (32 on the line, 10 in an image), `ridge` the penalty λ
     of the fit, `shape` the (h, w) of an image.
     """
-    return weights(_density(*moments(scores, shape), shape), scores, basis, ridge, shape)
+    return weights((Gaussian, Gaussian2D), scores, basis, ridge, shape)
 
 
 class ContinuousSoftmax(Continuous):
     """Continuous softmax with its settings kept; `density` shows the Gaussian behind the weights."""
 
     facts = MAPS["continuous_softmax"]
-
-    def density(self, scores: Tensor) -> Gaussian | Gaussian2D:
-        """The density (...) of scores (..., n)."""
-        mean, variance = moments(scores, self.shape)
-        kind = widened(scores).dtype
-        return _density(mean.to(kind), variance.to(kind), self.shape)
+    kinds = Gaussian, Gaussian2D

@@ -3,13 +3,9 @@
     p(t) = [−τ − (t − μ)²/2σ²]₊        z = E_p[V(t)],   V(t) = Bᵀψ(t),   B = GV        π(θ) = Gᵀ E_p[ψ]
 
 The density has the mean and variance of the discrete softmax of the scores (`regard.maps.continuous`), the
-values are fitted by ridge regression over radial basis functions (`regard.continuous.fit`). It is the density
-that is sparse: the weights are those of a fit, smooth in the scores, can be negative, and sum only nearly
-to 1.
-
-Keys are on a line from 0 to 1; those at −inf are taken out and the others close up. With shape = (h, w) they
-are the n = h·w cells of an image, row by row; those at −inf are left out of the fit, the others keep their
-place. The computation is in float64.
+values are fitted by ridge regression over radial basis functions (`regard.continuous.ridge`). It is the
+density that is sparse: the weights are those of a fit, smooth in the scores, can be negative, and sum only
+nearly to 1.
 
 Martins et al. (2020), "Sparse and Continuous Attention Mechanisms", arXiv:2006.07214.
 """
@@ -17,13 +13,8 @@ Martins et al. (2020), "Sparse and Continuous Attention Mechanisms", arXiv:2006.
 from torch import Tensor
 
 from regard.continuous import TruncatedParabola, TruncatedParaboloid
-from regard.core.shapes import widened
-from regard.maps.continuous import Continuous, Shape, moments, weights
+from regard.maps.continuous import Continuous, Shape, weights
 from regard.maps.table import MAPS, register
-
-
-def _density(mean: Tensor, variance: Tensor, shape: Shape) -> TruncatedParabola | TruncatedParaboloid:
-    return TruncatedParabola(mean, variance) if shape is None else TruncatedParaboloid(mean, variance)
 
 
 @register(simplex=False, ordered=False, neighbours=True, guard=False)
@@ -35,16 +26,11 @@ def continuous_sparsemax(
     `basis` is the number of functions along each axis (32 on the line, 10 in an image), `ridge` the penalty λ
     of the fit, `shape` the (h, w) of an image.
     """
-    return weights(_density(*moments(scores, shape), shape), scores, basis, ridge, shape)
+    return weights((TruncatedParabola, TruncatedParaboloid), scores, basis, ridge, shape)
 
 
 class ContinuousSparsemax(Continuous):
     """Continuous sparsemax with its settings kept; `density` shows the parabola behind the weights."""
 
     facts = MAPS["continuous_sparsemax"]
-
-    def density(self, scores: Tensor) -> TruncatedParabola | TruncatedParaboloid:
-        """The density (...) of scores (..., n)."""
-        mean, variance = moments(scores, self.shape)
-        kind = widened(scores).dtype
-        return _density(mean.to(kind), variance.to(kind), self.shape)
+    kinds = TruncatedParabola, TruncatedParaboloid

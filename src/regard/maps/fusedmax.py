@@ -20,7 +20,7 @@ from math import isfinite
 from torch import Tensor
 
 from regard.core.shapes import check, check_float, widened
-from regard.kernels.row_maps.fusedmax_operator import segmented
+from regard.kernels.row_maps.fusedmax_operator import fusedmax_operator
 from regard.maps.softmax import tempered
 from regard.maps.sparsemax import sparsemax
 from regard.maps.table import register
@@ -35,5 +35,5 @@ def fusedmax(scores: Tensor, strength: float = 0.1, temperature: float | Tensor 
     if not (strength >= 0 and isfinite(strength)):
         raise ValueError(f"strength must be at least 0 and finite; got {strength}. At 0 it is sparsemax.")
     theta = tempered(widened(scores), temperature)
-    weights = segmented(theta, float(strength))[0] if strength else sparsemax(theta)
+    weights = fusedmax_operator(theta, float(strength))[0] if strength else sparsemax(theta)
     return weights.to(scores.dtype)

@@ -17,14 +17,11 @@ arXiv:1802.04223. That the binary chain is a total variation prox, and needs no 
 `kernels/sparsemap/binary_chain_kernel.py`.
 """
 
-import torch
 from torch import Tensor
 
-from regard.core.shapes import check, check_float, widened
-from regard.kernels.chains.transitions import check_states, matched
 from regard.kernels.sparsemap.binary_chain_operator import nearest_in_chain
 from regard.kernels.sparsemap.sparsemap_operator import solve_chain
-from regard.maps.chain import Chain
+from regard.maps.chain import Chain, marginals
 from regard.maps.table import MAPS, register
 
 
@@ -38,31 +35,10 @@ def sparsemap_chain(
     of the rows. They may be learned. `state` is the one whose marginals are the weights: the last, if not
     given.
     """
-    check_float("scores", scores)
-    count = check_states(states, state)
-    if states is None:
-        check("scores", scores, "... n")
-    else:
-        check("scores", scores, "... n s", s=states)
-    wide = widened(scores)
-    T = matched(transitions, wide, states)
-    if states is not None:
-        weights = solve_chain(wide, T)[..., state]
-    elif state % count == 1:
-        weights = nearest_in_chain(wide, T)
-    else:  # the same chain with the states' names exchanged
-        weights = nearest_in_chain(torch.where(wide == -torch.inf, wide, -wide), T.flip(-1, -2))
-    return weights.to(scores.dtype)
+    return marginals(scores, transitions, states, state, nearest_in_chain, solve_chain)
 
 
 class SparseMapChain(Chain):
     """SparseMAP of a chain that keeps its transitions, given or learned, as `Chain` does."""
 
     facts = MAPS["sparsemap_chain"]
-
-    def forward(self, scores: Tensor) -> Tensor:
-        """Map scores (..., heads, m, n), or (..., n) if heads is 1; with states, on one last axis more."""
-        if self.heads > 1:
-            check("scores", scores, "... heads m n" + (" s" if self.states else ""), heads=self.heads)
-        T = self.transitions.unsqueeze(1) if self.heads > 1 else self.transitions[0]
-        return sparsemap_chain(scores, T, states=self.states, state=self.state)

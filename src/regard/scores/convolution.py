@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.core.place import Place
-from regard.scores.score import Score, check_widths, linear, pairs
+from regard.scores.score import Score, check_widths, layers, linear, pairs
 from regard.scores.table import register
 
 
@@ -36,7 +36,7 @@ class Convolution(Score):
         """Score query (..., m, d_q) against keys (..., n, d_k): (..., m, n)."""
         check_widths(query, keys, self.d_q, self.d_k)
         visible = None if place is None else place.visible  # (..., m or 1, n)
-        each = [linear(keys, W) for W in self.W]  # type: ignore[arg-type]  # (..., n, d) per offset
+        each = [linear(keys, W) for W in layers(self.W)]  # (..., n, d) per offset
         if visible is None:
             windows = torch.stack([shifted(k, o - self.reach) for o, k in enumerate(each)])
             hidden = pairs(linear(query, self.W2), windows.sum(0))  # (..., m, n, d)

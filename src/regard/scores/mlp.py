@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.place import Place
-from regard.scores.score import FeatureTerm, Inside, Score, check_widths, linear, pairs
+from regard.scores.score import FeatureTerm, Inside, Score, check_widths, layers, linear, pairs
 from regard.scores.table import register
 
 
@@ -53,6 +53,6 @@ class MLP(Score):
             place = place or Place.default(query.shape[-2], keys.shape[-2], query.device)
             hidden = hidden + self.inside(query, keys, place)
         hidden = self.activation(hidden)
-        for layer in self.deeper:
-            hidden = self.activation(linear(hidden, layer))  # type: ignore[arg-type]
+        for layer in layers(self.deeper):
+            hidden = self.activation(linear(hidden, layer))
         return linear(hidden, self.v).squeeze(-1)

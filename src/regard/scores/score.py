@@ -5,8 +5,8 @@ with query, keys and their `Place`, and returns a tensor that broadcasts to θ. 
 subclasses of `Score` also support `+`, and tell the backends what they may do with them.
 """
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, Self
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, Self, cast
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -21,8 +21,8 @@ Term = Callable[[Tensor, Tensor, Place], Tensor]  # (..., m, d_q), (..., n, d_k)
 class Score(nn.Module):
     """A score of query (..., m, d_q) against keys (..., n, d_k): θ (..., m, n)."""
 
-    uses_place: ClassVar[bool] = False  # forward takes a Place as its third argument
-    looks_around: ClassVar[bool] = False  # the score of a key depends on other keys, so it needs the mask
+    uses_place: bool = False  # forward takes a Place as its third argument
+    looks_around: bool = False  # the score of a key depends on other keys, so it needs the mask
     per_pair: int = 1  # numbers in memory per pair of query and key; backends choose block sizes by it
 
     @classmethod
@@ -64,7 +64,7 @@ class Sum(Score):
         super().__init__()
         self.score, self.terms = score, list(terms)
         self.modules_among_terms = nn.ModuleList(t for t in terms if isinstance(t, nn.Module))
-        self.looks_around = getattr(score, "looks_around", False)  # type: ignore[misc]
+        self.looks_around = getattr(score, "looks_around", False)
         self.per_pair = getattr(score, "per_pair", 1) + 1
 
     def __add__(self, term: Term) -> "Sum":
@@ -114,6 +114,11 @@ def linear(x: Tensor, layer: nn.Linear) -> Tensor:
     return F.linear(x, layer.weight.to(x.dtype), None if layer.bias is None else layer.bias.to(x.dtype))
 
 
+def layers(modules: nn.ModuleList) -> Iterable[nn.Linear]:
+    """Linear layers by their type, which a ModuleList does not know."""
+    return cast(Iterable[nn.Linear], modules)
+
+
 class Inside(nn.Module):
     """Terms inside a nonlinearity: Σ_t W_t features_t, one matrix per term (Cohn et al. 2016)."""
 
@@ -133,8 +138,8 @@ class Inside(nn.Module):
     def forward(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
         """(..., m, n, d), or a shape that broadcasts to it."""
         parts = [
-            linear(term.features(query, keys, place).to(query.dtype), W)  # type: ignore[arg-type]
-            for term, W in zip(self.terms, self.W, strict=True)
+            linear(term.features(query, keys, place).to(query.dtype), W)
+            for term, W in zip(self.terms, layers(self.W), strict=True)
         ]
         return sum(parts[1:], parts[0])
 

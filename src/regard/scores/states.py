@@ -24,8 +24,8 @@ class States(Score):
             raise ValueError(f"states needs a score for each state, so at least 2; got {len(scores)}.")
         self.scores = list(scores)
         self.modules_among_scores = nn.ModuleList(s for s in scores if isinstance(s, nn.Module))
-        self.uses_place = any(getattr(s, "uses_place", False) for s in scores)  # type: ignore[misc]
-        self.looks_around = any(getattr(s, "looks_around", False) for s in scores)  # type: ignore[misc]
+        self.uses_place = any(getattr(s, "uses_place", False) for s in scores)
+        self.looks_around = any(getattr(s, "looks_around", False) for s in scores)
         self.per_pair = sum(getattr(s, "per_pair", 1) for s in scores)
 
     def forward(self, query: Tensor, keys: Tensor, place: Place | None = None) -> Tensor:

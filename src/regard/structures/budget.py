@@ -32,7 +32,12 @@ class Budget(BuiltIn):
             raise ValueError(
                 f"k must be a whole number of at least 0; got {k!r}. It is the largest number of keys."
             )
-        self.k = self.limit = k
+        self.k = k
+
+    @property
+    def limit(self) -> int:
+        """k, which its oracle asks for."""
+        return self.k
 
     def nearest(self, scores: Tensor) -> Tensor:
         """The marginals μ, like scores (..., n): in [0, 1], and Σⱼ μⱼ ≤ k."""

@@ -14,10 +14,14 @@ from regard.structures.structure import Solution, Structure
 
 
 class BuiltIn(Structure):
-    """A structure with a compiled oracle, selected by `kind`; `limit` is its one setting, if any."""
+    """A structure with a compiled oracle, selected by `kind`."""
 
     kind: ClassVar[int]
-    limit: int = 0
+
+    @property
+    def limit(self) -> int:
+        """The one setting of its oracle, if it has any."""
+        return 0
 
     def _scores(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """Scores as float64 (*batch, m, n), m = 1 for a row, and empty transitions."""

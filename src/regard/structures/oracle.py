@@ -56,7 +56,7 @@ class Oracle(BuiltIn):
         self._handle = -1
 
     @property
-    def limit(self) -> int:  # type: ignore[override]
+    def limit(self) -> int:
         """The handle by which the operators find this oracle."""
         if OWNERS.get(self._handle) is not self:  # new, or a copy
             self._handle = next(_handles)

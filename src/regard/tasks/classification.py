@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import SettingsError
-from regard.core.settings import fields_of, setting
+from regard.core.settings import Group, fields_of, setting
 from regard.core.tokens import UNK
 from regard.data import LABELLED
 from regard.data.batches import Batch
@@ -32,6 +32,7 @@ from regard.data.vectors import vectors
 from regard.models.classifiers import CLASSIFIERS, ClassifierModel
 from regard.models.classifiers.classifier_model import Common
 from regard.tasks.task import Located, Say, Task
+from regard.tasks.text_data import TextData
 from regard.training import Training
 
 SAMPLE = 1_000_000  # texts a vocabulary is made from
@@ -49,12 +50,16 @@ def word_list(path: Path) -> tuple[str, ...]:
     return tuple(words)
 
 
+def strength(option: str, says: str, default: float = 0.0) -> Any:
+    """A setting: how much something counts in the loss."""
+    return setting(default, says, option=option, metavar="λ", least=0, below=math.inf)
+
+
 @dataclass(frozen=True)
-class ClassificationData:
+class ClassificationData(TextData):
     """Where the texts come from, and how they are cut into tokens."""
 
-    corpus: str | None = setting(None, "A generated corpus instead of files.", option="--corpus")
-    texts: int = setting(20_000, "Texts of the generated corpus.")
+    texts: int = setting(20_000, "Texts of the generated corpus.", least=1)
     train: str | None = setting(
         None,
         "Labelled texts: .tsv (text, tab, label) or .jsonl (text, label …); .gz too.",
@@ -64,26 +69,18 @@ class ClassificationData:
     valid: str | None = setting(
         None, "Others to validate on; without them some are held out.", option="--valid", metavar="FILE"
     )
-    held_out: int = setting(1000, "Texts to validate on, where no file is given (at most a tenth of all).")
-    tokens: Literal["bpe", "word", "character"] = setting("word", "How text is cut into tokens.")
-    vocabulary: int = setting(20_000, "Different tokens.")
-    longest: int = setting(512, "Tokens of a text; longer ones are left out of training.")
     vectors: str | None = setting(
         None,
         "Pretrained vectors of words: word2vec's or GloVe's text format.",
         option="--vectors",
         metavar="FILE",
     )
-    fingerprint: str | None = setting(None, "Of the encoded texts: written by the run itself.")
+    tokens: Literal["bpe", "word", "character"] = setting("word", "How text is cut into tokens.")
+    vocabulary: int = setting(20_000, "Different tokens.", least=1)
+    longest: int = setting(512, "Tokens of a text; longer ones are left out of training.", least=1)
 
-    def __post_init__(self) -> None:
-        if self.corpus is None and self.train is None:
-            raise SettingsError("data.train (a file), or data.corpus, must be given.")
-        if self.corpus is not None and (self.train is not None or self.valid is not None):
-            raise SettingsError("data.corpus and data.train exclude each other; give one of them.")
-        for name in ("texts", "held_out", "vocabulary", "longest"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"data.{name} must be at least 1; got {getattr(self, name)}.")
+    def files(self) -> tuple[str | None, str]:
+        return self.train if self.train is not None else self.valid, "train"
 
 
 @dataclass(frozen=True)
@@ -105,18 +102,14 @@ class ClassificationTraining(Training):
 
 
 @dataclass(frozen=True)
-class Regularizers:
+class Regularizers(Group):
     """What is added to the loss, each by its strength; 0 is off (`models/classifiers/regularizers`)."""
 
-    tie: float = setting(
-        0.0, "Regularizer: hidden states stay near the vectors of their words.", option="--tie", metavar="λ"
-    )
-    mlm: float = setting(
-        0.0, "Regularizer: masked words are predicted from the hidden states.", option="--mlm", metavar="η"
-    )
-    diversity: float = setting(
-        0.0, "Regularizer: hidden states must not all point the same way.", option="--diversity", metavar="λ"
-    )
+    group = "regularizers"
+
+    tie: float = strength("--tie", "Regularizer: hidden states stay near the vectors of their words.")
+    mlm: float = strength("--mlm", "Regularizer: masked words are predicted from the hidden states.")
+    diversity: float = strength("--diversity", "Regularizer: hidden states must not all point the same way.")
     deceive: tuple[str, ...] = setting(
         (),
         "Penalize attention on words, one per line of FILE: trains a model whose attention deceives.",
@@ -124,14 +117,7 @@ class Regularizers:
         metavar="FILE",
         read=word_list,
     )
-    deceive_weight: float = setting(
-        1.0, "Strength of --deceive; 1 unless given.", option="--deceive-weight", metavar="λ"
-    )
-
-    def __post_init__(self) -> None:
-        for name in ("tie", "mlm", "diversity", "deceive_weight"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise SettingsError(f"regularizers.{name} must be at least 0; got {getattr(self, name)}.")
+    deceive_weight: float = strength("--deceive-weight", "Strength of --deceive; 1 unless given.", 1.0)
 
     @property
     def strengths(self) -> dict[str, float]:

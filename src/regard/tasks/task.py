@@ -161,7 +161,7 @@ class Task:
     def resolve(self, values: Mapping[str, Any]) -> Any:
         """Settings from nested mappings, checked and filled in before any work is done."""
         named = {self.aliases.get(key, key): value for key, value in values.items()}
-        settings = from_dict(self.Settings, named)
+        settings = from_dict(self.Settings, {"data": {}, **named})
         sizes = self.sizes(settings, None)
         if said := [name for name in sizes if name in settings.model]:
             raise SettingsError(f"model.{said[0]} comes from the data and cannot be set.")

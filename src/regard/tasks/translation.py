@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from regard.attention import concat_steps
 from regard.core.errors import SettingsError
-from regard.core.settings import setting
+from regard.core.settings import Group, setting
 from regard.core.tokens import BOS, EOS, PAD
 from regard.data import CORPORA
 from regard.data.batches import Batch
@@ -37,24 +37,21 @@ from regard.models.two_way import TwoWay, ahead_of
 from regard.recording import record
 from regard.tasks.structural_losses import between_words, fertility
 from regard.tasks.task import Located, Say, Task
+from regard.tasks.text_data import TextData
 from regard.training import Training
 
 SAMPLE = 1_000_000  # pairs a vocabulary is made from
 GENERATED = 20_000  # of a generated corpus, whose pairs are all alike
+SOURCE = "Sentences, one per line (.gz too); or pairs in one .tsv or .jsonl."
+GOLD = "Gold links between the words of source and target, in Pharaoh's or NAACL's format: adds aer."
 
 
 @dataclass(frozen=True)
-class TranslationData:
+class TranslationData(TextData):
     """Where the sentences come from, and how they are cut into tokens."""
 
-    corpus: str | None = setting(None, "A generated corpus instead of files.", option="--corpus")
-    pairs: int = setting(100_000, "Pairs of the generated corpus.")
-    source: str | None = setting(
-        None,
-        "Sentences, one per line (.gz too); or pairs in one .tsv or .jsonl.",
-        option="--source",
-        metavar="FILE",
-    )
+    pairs: int = setting(100_000, "Pairs of the generated corpus.", least=1)
+    source: str | None = setting(None, SOURCE, option="--source", metavar="FILE")
     target: str | None = setting(None, "Their translations, line by line.", option="--target", metavar="FILE")
     valid_source: str | None = setting(
         None,
@@ -63,41 +60,24 @@ class TranslationData:
         metavar="FILE",
     )
     valid_target: str | None = setting(None, "Their translations.", option="--valid-target", metavar="FILE")
-    held_out: int = setting(1000, "Pairs to validate on, where no files are given (at most a tenth of all).")
-    tokens: Literal["bpe", "word", "character"] = setting("bpe", "How text is cut into tokens.")
-    vocabulary: int = setting(8000, "Different tokens.")
     joint: bool = setting(True, "One vocabulary for both languages.")
-    longest: int = setting(256, "Tokens of a sentence; pairs with longer ones are left out.")
-    fingerprint: str | None = setting(None, "Of the encoded pairs: written by the run itself.")
 
-    def __post_init__(self) -> None:
-        if self.corpus is None and self.source is None:
-            raise SettingsError("data.source and data.target (files), or data.corpus, must be given.")
-        if self.corpus is not None and self.source is not None:
-            raise SettingsError("data.corpus and data.source exclude each other; give one of them.")
-        for name in ("pairs", "held_out", "vocabulary", "longest"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"data.{name} must be at least 1; got {getattr(self, name)}.")
+    def files(self) -> tuple[str | None, str]:
+        return self.source, "source"
 
 
 @dataclass(frozen=True)
-class Decoding:
+class Decoding(Group):
     """How translations are searched for."""
 
-    beam: int = setting(5, "Width of the beam; 1 is greedy.")
-    alpha: float = setting(1.0, "Length penalty.")
-    coverage: float = setting(0.0, "Penalty for source tokens that got little weight.")
-    scale: float = setting(1.5, "A target has at most scale · n + extra tokens, and at most `most`.")
-    extra: int = setting(20, "See scale.")
-    most: int = setting(1024, "See scale.")
+    group = "decoding"
 
-    def __post_init__(self) -> None:
-        for name in ("beam", "most"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"decoding.{name} must be at least 1; got {getattr(self, name)}.")
-        for name in ("alpha", "coverage", "scale", "extra"):
-            if not getattr(self, name) >= 0:
-                raise SettingsError(f"decoding.{name} must be at least 0; got {getattr(self, name)}.")
+    beam: int = setting(5, "Width of the beam; 1 is greedy.", least=1)
+    alpha: float = setting(1.0, "Length penalty.", least=0)
+    coverage: float = setting(0.0, "Penalty for source tokens that got little weight.", least=0)
+    scale: float = setting(1.5, "A target has at most scale · n + extra tokens, and at most `most`.", least=0)
+    extra: int = setting(20, "See scale.", least=0)
+    most: int = setting(1024, "See scale.", least=1)
 
     @property
     def limits(self) -> Limits:
@@ -126,13 +106,11 @@ class TranslationSettings:
 class TranslationEvaluation:
     """What `regard evaluate` asks of a translator."""
 
-    source: str | None = setting(None, "Sentences (.gz too), or pairs in one .tsv or .jsonl.", metavar="FILE")
+    source: str | None = setting(None, SOURCE, metavar="FILE")
     target: str | None = setting(None, "Their translations.", metavar="FILE")
     beam: int | None = setting(None, "Width of the beam; 1 is greedy.")
     alpha: float | None = setting(None, "Length penalty.")
-    gold_alignments: str | None = setting(
-        None, "Gold links between the words of source and target: adds aer.", metavar="FILE"
-    )
+    gold_alignments: str | None = setting(None, GOLD, metavar="FILE")
     base: int | None = setting(None, "What gold links count from, 0 or 1, if they do not tell.")
 
 
@@ -140,11 +118,9 @@ class TranslationEvaluation:
 class TranslationAudit:
     """What `regard audit` asks of a translator."""
 
-    source: str | None = setting(None, "Sentences (.gz too), or pairs in one .tsv or .jsonl.", metavar="FILE")
+    source: str | None = setting(None, SOURCE, metavar="FILE")
     target: str | None = setting(None, "Their translations; without them, the run's own.", metavar="FILE")
-    gold_alignments: str | None = setting(
-        None, "Gold links between the words of source and target: alignment error too.", metavar="FILE"
-    )
+    gold_alignments: str | None = setting(None, GOLD, metavar="FILE")
     seed: int = 0
 
 

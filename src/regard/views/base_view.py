@@ -4,15 +4,16 @@ a file for print (PNG, SVG, PDF) · a page that needs no network (HTML) · a cel
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from regard.core.files import write_text
 from regard.views import pack
 from regard.views.picture import captioned, check_file, write
-from regard.views.shown_text import shown
-from regard.views.weight_matrices import Matrix
+from regard.views.shown_text import labels, shown
+from regard.views.weight_matrices import Matrix, same_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,6 +85,19 @@ class MatrixView(View):
             raise ValueError(f"ramp must be one of {', '.join(RAMPS)}; got {self.ramp!r}.")
         most = max(float(abs(m.weights).max()) for m in self.matrices)
         object.__setattr__(self, "most", 1.0 if self.ramp == "black_to_white" or not most else most)
+
+    @classmethod
+    def of(
+        cls,
+        matrices: Sequence[Matrix],
+        source: Sequence[str] | None,
+        target: Sequence[str] | None,
+        **more: Any,
+    ) -> Self:
+        """The view of matrices (m, n) with n source and m target tokens; numbers where none are given."""
+        m, n = same_size(matrices)
+        source, target = labels("source", source, n), labels("target", target, m)
+        return cls(source=source, target=target, matrices=tuple(matrices), **more)
 
     def content(self) -> dict[str, Any]:
         small = sum(m.weights.size for m in self.matrices) <= SMALL

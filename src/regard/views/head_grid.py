@@ -8,8 +8,8 @@ import numpy as np
 
 from regard.views.base_view import MatrixView
 from regard.views.picture import figure, shades
-from regard.views.shown_text import cropped, labels
-from regard.views.weight_matrices import Matrix, Weights, facts, matrices_of, same_size
+from regard.views.shown_text import cropped
+from regard.views.weight_matrices import Matrix, Weights, facts, matrices_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,12 +71,10 @@ def heads(
 
     All have one scale. On the page a click, or Enter, enlarges one, with its n source and m target tokens.
     """
-    matrices = matrices_of(weights)
-    m, n = same_size(matrices)
-    return Heads(
-        source=labels("source", source, n),
-        target=labels("target", target, m),
-        matrices=matrices,
+    return Heads.of(
+        matrices_of(weights),
+        source,
+        target,
         ramp=ramp,
         title=title,
         caption=caption or f"{facts(weights)}Source across, target down; one scale for all.",

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from regard.views import matrix_figure
 from regard.views.base_view import MatrixView, paper
-from regard.views.shown_text import labels
-from regard.views.weight_matrices import Weights, facts, matrices_of, picked, same_size
+from regard.views.weight_matrices import Weights, facts, matrices_of, picked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,12 +55,10 @@ def heat_map(
     A weight of exactly 0 is left out: the paper shows, not the palest shade. `layer` and `head`, counted from
     0, pick from many. ramp="black_to_white" draws 0 black and 1 white, whatever the largest weight is.
     """
-    matrices = picked(matrices_of(weights), layer, head)
-    m, n = same_size(matrices)
-    return HeatMap(
-        source=labels("source", source, n),
-        target=labels("target", target, m),
-        matrices=matrices,
+    return HeatMap.of(
+        picked(matrices_of(weights), layer, head),
+        source,
+        target,
         ramp=ramp,
         title=title,
         caption=caption or facts(weights) + _says(ramp),

@@ -10,8 +10,7 @@ from torch import Tensor
 from regard.core.errors import ShapeError
 from regard.views import matrix_figure
 from regard.views.base_view import MOST, MatrixView
-from regard.views.shown_text import labels
-from regard.views.weight_matrices import Matrix, matrices_of, same_size
+from regard.views.weight_matrices import Matrix, matrices_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,12 +68,11 @@ def layers(
             heads = max(heads, len(matrices))
             mean = np.mean([one.weights for one in matrices], axis=0)
             found.append(Matrix(mean, f"layer {k + 1}", k))
-    m, n = same_size(found)
     averaged = f" The mean of {heads} heads." if heads > 1 else ""
-    return Layers(
-        source=labels("source", source, n),
-        target=labels("target", target, m),
-        matrices=tuple(found),
+    return Layers.of(
+        found,
+        source,
+        target,
         title=title,
         caption=caption or f"Source across, layers down, for each target word.{averaged}",
     )

@@ -9,8 +9,8 @@ import numpy as np
 from regard.views.base_view import MatrixView, paper
 from regard.views.matrix_figure import room
 from regard.views.picture import BELOW, COLOUR, INK, figure, font
-from regard.views.shown_text import cropped, labels
-from regard.views.weight_matrices import Matrix, Weights, facts, matrices_of, picked, same_size
+from regard.views.shown_text import cropped
+from regard.views.weight_matrices import Matrix, Weights, facts, matrices_of, picked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,25 +71,17 @@ class Lines(MatrixView):
 
 
 def lines(
-    weights: Weights,
-    source: Sequence[str] | None = None,
-    target: Sequence[str] | None = None,
-    *,
-    layer: int | None = None,
-    head: int | None = None,
-    title: str = "",
-    caption: str = "",
-) -> Lines:
+    weights: Weights, source: Sequence[str] | None = None, target: Sequence[str] | None = None, *,
+    layer: int | None = None, head: int | None = None, title: str = "", caption: str = "",
+) -> Lines:  # fmt: skip
     """Show weights (m, n), or several, as lines from the n source tokens to the m target tokens.
 
     The larger the weight, the broader and darker the line; a weight of exactly 0 has none.
     """
-    matrices = picked(matrices_of(weights), layer, head)
-    m, n = same_size(matrices)
-    return Lines(
-        source=labels("source", source, n),
-        target=labels("target", target, m),
-        matrices=matrices,
+    return Lines.of(
+        picked(matrices_of(weights), layer, head),
+        source,
+        target,
         title=title,
         caption=caption or f"{facts(weights)}Source left, target right; a weight of exactly 0 has no line.",
     )

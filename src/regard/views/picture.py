@@ -1,5 +1,6 @@
 """Pictures: matplotlib figures, without its global state, and files that are written whole or not at all."""
 
+from collections.abc import Callable
 from functools import cache, lru_cache
 from pathlib import Path
 from textwrap import fill
@@ -66,12 +67,15 @@ def measured(text: str, size: float = 9) -> float:
 
     picture = figure(1, 1)
     drawn = Text(0, 0, text, fontsize=size, parse_math=False, figure=picture, **font())
-    renderer = RendererAgg(1, 1, picture.dpi)  # type: ignore[no-untyped-call]
+    make: Callable[..., RendererAgg] = RendererAgg
+    renderer = make(1, 1, picture.dpi)
     return float(drawn.get_window_extent(renderer).width / picture.dpi)
 
 
 def captioned(picture: "Figure", title: str, caption: str) -> "Figure":
     """A figure with its title above and its caption below, for which it grows; its content keeps its size."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
     wide, high = picture.get_size_inches()
     title = fill(shown(title), max(20, int(wide * 10)))
     caption = fill(shown(caption), max(30, int(wide * 16)))
@@ -79,8 +83,8 @@ def captioned(picture: "Figure", title: str, caption: str) -> "Figure":
     below = 0.125 * (caption.count("\n") + 1) + 0.1 if caption else 0.0
     whole = high + above + below
     picture.set_figheight(whole)
-    engine: Any = picture.get_layout_engine()
-    if engine:
+    engine = picture.get_layout_engine()
+    if isinstance(engine, ConstrainedLayoutEngine):
         engine.set(rect=(0, below / whole, 1, high / whole))
     for axes in picture.axes if engine is None else ():
         left, bottom, width, height = axes.get_position(original=True).bounds

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from regard.views.base_view import MatrixView, paper
 from regard.views.passage import passages
-from regard.views.shown_text import cropped, labels
-from regard.views.weight_matrices import Weights, calls_of, facts, matrices_of, picked, same_size
+from regard.views.shown_text import cropped
+from regard.views.weight_matrices import Weights, calls_of, facts, matrices_of, picked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,15 +42,9 @@ def _said(words: Sequence[str]) -> str:
 
 
 def steps(
-    weights: Weights,
-    source: Sequence[str] | None = None,
-    target: Sequence[str] | None = None,
-    *,
-    layer: int | None = None,
-    head: int | None = None,
-    title: str = "",
-    caption: str = "",
-) -> Steps:
+    weights: Weights, source: Sequence[str] | None = None, target: Sequence[str] | None = None, *,
+    layer: int | None = None, head: int | None = None, title: str = "", caption: str = "",
+) -> Steps:  # fmt: skip
     """Show decoding step by step: weights (m, n), a row per step, or a list of m steps (..., 1, n).
 
     Steps of a list may have fewer keys than the last: a decoder that looks at what it has said sees more
@@ -61,12 +55,10 @@ def steps(
     if isinstance(weights, list | tuple) and weights:
         deep = isinstance(weights[0], list | tuple)
         weights = [calls_of(layer) for layer in zip(*weights, strict=True)] if deep else calls_of(weights)
-    matrices = picked(matrices_of(weights), layer, head)
-    m, n = same_size(matrices)
-    return Steps(
-        source=labels("source", source, n),
-        target=labels("target", target, m),
-        matrices=matrices,
+    return Steps.of(
+        picked(matrices_of(weights), layer, head),
+        source,
+        target,
         title=title,
         caption=caption
         or f"{known}One text per step: the last word on the left was written while looking at "

@@ -1,6 +1,5 @@
 """Weights in every form people have them in, as one list of matrices with names."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.attention import Attended
+from regard.attention import Attended, name_of
 from regard.core.errors import ShapeError
 
 Array = NDArray[np.floating[Any]]
@@ -80,7 +79,7 @@ def facts(weights: Weights) -> str:
     found: list[Any] = list(weights) if isinstance(weights, list | tuple) else [weights]
     if not all(isinstance(one, Attended) for one in found):
         return ""
-    said = {f"Score: {_name(one.call.score)}. Map: {_name(one.call.map)}. " for one in found}
+    said = {f"Score: {name_of(one.score)}. Map: {name_of(one.map)}. " for one in found}
     return said.pop() if len(said) == 1 else ""
 
 
@@ -154,8 +153,3 @@ def _checked(matrices: tuple[Matrix, ...]) -> None:
         if broken := int((~np.isfinite(m.weights)).sum()):
             where = f" of {m.name}" if m.name else ""
             raise ValueError(f"weights must be finite; {broken}{where} are NaN or infinite.")
-
-
-def _name(part: Any) -> str:
-    name = getattr(part, "__name__", None) or type(part).__name__
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name)).lower()  # ScaledDot is scaled_dot in the table

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from regard.views.base_view import MatrixView, paper
 from regard.views.passage import passages
-from regard.views.shown_text import cropped, labels
-from regard.views.weight_matrices import Weights, facts, matrices_of, picked, same_size
+from regard.views.shown_text import cropped
+from regard.views.weight_matrices import Weights, facts, matrices_of, picked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,15 +35,9 @@ class Words(MatrixView):
 
 
 def words(
-    weights: Weights,
-    source: Sequence[str] | None = None,
-    target: Sequence[str] | None = None,
-    *,
-    layer: int | None = None,
-    head: int | None = None,
-    title: str = "",
-    caption: str = "",
-) -> Words:
+    weights: Weights, source: Sequence[str] | None = None, target: Sequence[str] | None = None, *,
+    layer: int | None = None, head: int | None = None, title: str = "", caption: str = "",
+) -> Words:  # fmt: skip
     """Show weights (n,) or (m, n), or several, on the n source tokens themselves, written as a text.
 
     The bar below a word is as long as its weight; a weight of exactly 0 has neither colour nor bar. With m
@@ -51,12 +45,10 @@ def words(
     """
     if isinstance(weights, Tensor) and weights.dim() == 1:
         weights = weights.unsqueeze(0)
-    matrices = picked(matrices_of(weights), layer, head)
-    m, n = same_size(matrices)
-    return Words(
-        source=labels("source", source, n),
-        target=labels("target", target, m),
-        matrices=matrices,
+    return Words.of(
+        picked(matrices_of(weights), layer, head),
+        source,
+        target,
         title=title,
         caption=caption
         or f"{facts(weights)}The darker a word and the longer its bar, the more weight; one of exactly 0 "

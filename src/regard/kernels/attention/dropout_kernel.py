@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from regard.kernels.common.compiled import compiled
+from regard.kernels.common.compiled import compiled, pasted
 
 BLOCK = 4096
 FIRST, SECOND = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)  # odd, and their bits well spread
 
 
-@compiled(inline="always")  # type: ignore[untyped-decorator]
+@pasted
 def _mixed(h: Any) -> Any:
     h = np.uint32((h ^ (h >> np.uint32(16))) * FIRST)
     h = np.uint32((h ^ (h >> np.uint32(15))) * SECOND)

@@ -9,6 +9,7 @@ and under transforms and the compiler it is torch's.
 Srivastava et al. (2014), "Dropout: A Simple Way to Prevent Neural Networks from Overfitting", JMLR 15.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,8 @@ def dropout(x: Tensor, rate: float) -> Tensor:
         return x
     if rate == 1 or x.dtype not in (torch.float32, torch.float64) or not is_plain(x):
         return F.dropout(x, rate)
-    return _Dropout.apply(x, rate, int(torch.randint(0, 1 << 62, ())))  # type: ignore[no-any-return, no-untyped-call]
+    run: Callable[..., Tensor] = _Dropout.apply
+    return run(x, rate, int(torch.randint(0, 1 << 62, ())))
 
 
 def _by_kernel(x: Tensor, rate: float, seed: int) -> Tensor:
@@ -50,6 +52,7 @@ class _Dropout(Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         if is_plain(gradient):
-            return _Dropout.apply(gradient, *ctx.settings), None, None  # type: ignore[no-untyped-call]
+            run: Callable[..., Tensor] = _Dropout.apply
+            return run(gradient, *ctx.settings), None, None
         shape, dtype = ctx.like
         return gradient * _by_kernel(torch.ones(shape, dtype=dtype), *ctx.settings), None, None

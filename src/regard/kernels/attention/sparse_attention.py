@@ -9,6 +9,7 @@ from a bound kept in forward: memory grows linearly with n whatever the scores a
 Martins & Astudillo (2016), arXiv:1602.02068; Peters, Niculae & Martins (2019), arXiv:1905.05702.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -50,9 +51,9 @@ def sparse_attention(
     begins, ends = (t.to(torch.int32).expand(batch, m).contiguous() for t in (begins, ends))
     visible = None if mask is None else mask.expand(batch, m, n)
     query, keys, values = (_whole_vectors(t) for t in (query, keys, values))
-    context: Tensor
     if torch.is_grad_enabled() and (query.requires_grad or keys.requires_grad or values.requires_grad):
-        context = _Sparse.apply(query, keys, values, begins, ends, visible, HALF[alpha])  # type: ignore[no-untyped-call]
+        run: Callable[..., Tensor] = _Sparse.apply
+        context = run(query, keys, values, begins, ends, visible, HALF[alpha])
     else:
         context = _forward(query, keys, values, begins, ends, visible, HALF[alpha], 0)[0]
     return context[..., :width] if context.shape[-1] > width else context
@@ -103,8 +104,8 @@ def _forward(
     room: int,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Context (B, m, d_v), and for backward floors, begins, sizes (B, m), places, weights if room."""
-    from regard.kernels.attention.sparse_attention_forward import forward
-    from regard.kernels.attention.sparse_attention_lists import GROUP
+    from regard.kernels.attention.sparse_forward import forward
+    from regard.kernels.attention.sparse_lists import GROUP
 
     (batch, m, _), n = query.shape, keys.shape[1]
     groups = -(-m // GROUP)
@@ -126,8 +127,8 @@ def _backward(
     mask: Tensor | None, half: float, *kept: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of query (B, m, d), keys (B, n, d) and values (B, n, d_v)."""
-    from regard.kernels.attention.sparse_attention_backward import backward
-    from regard.kernels.attention.sparse_attention_lists import AGAIN
+    from regard.kernels.attention.sparse_backward import backward
+    from regard.kernels.attention.sparse_lists import AGAIN
 
     (batch, m, _), n = query.shape, keys.shape[1]
     parts = max(1, min(PARTS // batch, m // 1024))  # whatever the number of threads: the same sums
@@ -146,7 +147,7 @@ def _backward(
 
 def _panels(keys: Tensor) -> Tensor:
     """Keys (B, n, d) as the kernels read them: (B, ⌈n / w⌉, d, w), w keys side by side."""
-    from regard.kernels.attention.sparse_attention_tile import pack
+    from regard.kernels.attention.sparse_tile import pack
 
     (batch, n, d), wide = keys.shape, 64 // keys.element_size()
     panels = keys.new_empty(batch, -(-n // wide), d, wide)

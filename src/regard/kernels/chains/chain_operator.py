@@ -1,24 +1,22 @@
 """Chains as operators of scores and transitions, with exact derivatives of any order in both.
 
-Made as `operators` makes the maps of scores alone: an opaque operator inside an `autograd.Function`. First
-derivatives are by kernels; where a second one may follow, under transforms and in what is compiled, they are
-in torch (`chain_scan`). Nothing is saved but scores, transitions and the answer: all of these filter anew.
+First derivatives are by kernels; where a second one may follow, under transforms and in what is compiled,
+they are in torch (`chain_scan`). Nothing is saved but scores, transitions and the answer: each derivative
+filters anew.
 
 Transitions have the dtype of the scores and as many axes before (s, s) as the scores have before theirs;
 such an axis may be 1, where rows share transitions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function, forward_ad
-from torch.utils.flop_counter import register_flop_formula
 
 from regard.kernels.chains.chain_scan import covariances
-from regard.kernels.common.operator import is_plain, refuse_nested_forward_mode
+from regard.kernels.common.operator import make_operator
 
 Two = tuple[Tensor, Tensor]
 
@@ -45,6 +43,16 @@ def covariances_of(scores: Tensor, transitions: Tensor, g: Tensor, h: Tensor, an
     return to_scores, to_T
 
 
+def _batched(
+    info: Any, in_dims: Sequence[int | None], scores: Tensor, transitions: Tensor
+) -> tuple[Two, int]:
+    scores, transitions = (
+        t.unsqueeze(0) if axis is None else t.movedim(axis, 0)
+        for t, axis in zip((scores, transitions), in_dims, strict=False)
+    )
+    return (scores.expand(info.batch_size, *scores.shape[1:]), transitions), 0
+
+
 def chain_operator(
     name: str,
     run: Callable[[Tensor, Tensor], Tensor],  # scores, transitions → answer, by kernel
@@ -55,65 +63,24 @@ def chain_operator(
 ) -> Callable[[Tensor, Tensor], Tensor]:
     """Make the differentiable function from scores and transitions to the answer."""
 
-    def batched(info: Any, in_dims: tuple[int | None, int | None], *inputs: Tensor) -> tuple[Tensor, int]:
-        scores, transitions = (
-            t.unsqueeze(0) if axis is None else t.movedim(axis, 0)
-            for t, axis in zip(inputs, in_dims, strict=True)
-        )
-        return apply(scores.expand(info.batch_size, *scores.shape[1:]), transitions), 0
+    def gradients(ctx: Any, gradient: Tensor) -> Two:
+        scores, transitions, answer = ctx.saved_tensors
+        return back(scores, transitions, answer, gradient)
 
-    opaque = torch.library.custom_op(
-        f"regard::{name}", run, mutates_args=(), schema="(Tensor scores, Tensor transitions) -> Tensor"
+    def tangent(ctx: Any, *tangents: Tensor | None) -> Tensor:
+        kept = ctx.saved_tensors
+        given = (torch.zeros_like(t) if d is None else d for t, d in zip(kept, tangents, strict=False))
+        return ahead(*kept, *given)
+
+    return make_operator(
+        name,
+        "(Tensor scores, Tensor transitions) -> Tensor",
+        run,
+        saved=lambda inputs, answer: (*inputs, answer),
+        backward=gradients,
+        backward_by_kernel=back_by_kernel,
+        jvp=tangent,
+        fake=empty,
+        batched=_batched,
+        flops=24,
     )
-    opaque.register_fake(empty)
-    opaque.register_vmap(batched)
-    operator = getattr(torch.ops.regard, name)
-    register_flop_formula(operator)(lambda shape, *_, **__: 24 * prod(shape))
-
-    class Compilable(Function):
-        @staticmethod
-        def forward(scores: Tensor, transitions: Tensor) -> Tensor:
-            plain = is_plain(scores) and is_plain(transitions)
-            return run(scores, transitions) if plain else operator(scores, transitions)
-
-        @staticmethod
-        def setup_context(ctx: Any, inputs: Two, output: Tensor) -> None:
-            ctx.save_for_backward(*inputs, output)
-
-        @staticmethod
-        def backward(ctx: Any, gradient: Tensor) -> Two:
-            scores, transitions, answer = ctx.saved_tensors
-            by_kernel = all(map(is_plain, (scores, transitions, answer, gradient)))
-            by_kernel = by_kernel and not torch.is_grad_enabled()
-            return (back_by_kernel if by_kernel else back)(scores, transitions, answer, gradient)
-
-        vmap = staticmethod(batched)
-
-    class Differentiable(Compilable):  # Dynamo refuses a Function that has the jvp of forward mode
-        @staticmethod
-        def setup_context(ctx: Any, inputs: Two, output: Tensor) -> None:
-            Compilable.setup_context(ctx, inputs, output)
-            ctx.save_for_forward(*inputs, output)
-
-        @staticmethod
-        def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
-            saved = ctx.saved_tensors
-            given = (torch.zeros_like(t) if d is None else d for t, d in zip(saved, tangents, strict=False))
-            return ahead(*saved, *given)
-
-    apply_plainly: Callable[..., Tensor] = super(Function, Differentiable).apply
-
-    def apply(scores: Tensor, transitions: Tensor) -> Tensor:
-        learned = (scores.requires_grad or transitions.requires_grad) and torch.is_grad_enabled()
-        differentiated = learned or forward_ad._current_level >= 0
-        function: Callable[..., Tensor]
-        if torch.compiler.is_compiling():
-            function = Compilable.apply if differentiated else operator
-        elif is_plain(scores) and is_plain(transitions):
-            function = apply_plainly if differentiated else run
-        else:
-            refuse_nested_forward_mode()
-            function = Differentiable.apply
-        return function(scores, transitions)
-
-    return apply

@@ -26,6 +26,11 @@ def _stamp() -> tuple[tuple[str, int, int], ...]:
     return tuple((str(f.relative_to(folder)), f.stat().st_mtime_ns, f.stat().st_size) for f in files)
 
 
+def pasted(function: Any) -> Any:
+    """Compile a function within those that call it, never alone: LLVM would have it once more in each."""
+    return compiled(function, inline="always")
+
+
 def compiled(function: F | None = None, **options: Any) -> Any:
     """Compile a kernel, as @compiled or @compiled(inline="always", ...)."""
     if function is None:

@@ -28,7 +28,8 @@ class Vector(types.Type):
 class VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, vector: Any) -> None:
         element = manager.lookup(vector.dtype).get_value_type()
-        super().__init__(manager, vector, ir.VectorType(element, vector.width))  # type: ignore[no-untyped-call]
+        made: Any = super().__init__  # Numba gives it no types
+        made(manager, vector, ir.VectorType(element, vector.width))
 
 
 def _place(context: Any, builder: Any, array: Any, value: Any, at: Any, kind: Any) -> Any:

@@ -1,7 +1,6 @@
 """α-entmax as an operator of two tensors, scores and α, with exact derivatives of any order in both.
 
-Made as `operators` makes the maps of scores alone: an opaque operator inside an `autograd.Function`, with
-Numba's gradient where no second derivative can follow and elsewhere that of the formulas below, in torch, in
+The gradient is by kernel where no second derivative can follow, elsewhere by the formulas below, in torch, in
 terms of the weights p and of α. With β = α − 1, ℓ = log p, s = p^{2−α} on the support and p̃ = s/‖s‖₁,
 
     ∂p/∂θ = diag(s) − ssᵀ/‖s‖₁      ∂p/∂α = p̃ Σw − w,  w = p ℓ² φ(βℓ),  φ(z) = (e^{−z} − 1 + z)/z²
@@ -14,15 +13,13 @@ arXiv:1909.00015, Proposition 1.
 """
 
 from collections.abc import Callable
-from math import factorial, log, prod
+from math import factorial, log
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function, forward_ad
-from torch.utils.flop_counter import register_flop_formula
 
-from regard.kernels.common.operator import is_plain
+from regard.kernels.common.operator import make_operator
 from regard.kernels.common.pool import over_rows
 from regard.kernels.row_maps.entmax_reference import entmax_reference
 
@@ -104,79 +101,30 @@ def backward_by_kernel(p: Tensor, alpha: Tensor, g: Tensor) -> tuple[Tensor, Ten
     return to_scores, to_alpha
 
 
-def _batched(info: Any, in_dims: tuple[int | None, ...], *tensors: Tensor) -> tuple[Tensor, int]:
-    fronts = [
-        tensor.expand(info.batch_size, *tensor.shape) if axis is None else tensor.movedim(axis, 0)
-        for axis, tensor in zip(in_dims, tensors, strict=True)
-    ]
-    return entmax_operator(*fronts), 0  # the keys stay last
+def _gradient(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None]:
+    p, alpha = ctx.saved_tensors
+    to_scores = by_scores(p, alpha, gradient)
+    if not ctx.needs_input_grad[1]:
+        return to_scores, None
+    inside = torch.where(p == 0, 0, gradient)  # whatever it is elsewhere
+    return to_scores, (by_alpha(p, alpha) * inside).sum(-1, keepdim=True).to(alpha.dtype)
 
 
-_opaque = torch.library.custom_op(
-    "regard::entmax", forward_by_kernel, mutates_args=(), schema="(Tensor scores, Tensor alpha) -> Tensor"
+def _tangent(ctx: Any, scores: Tensor | None, alpha: Tensor | None) -> Tensor:
+    p, a = ctx.saved_tensors
+    answer = torch.zeros_like(p) if scores is None else by_scores(p, a, scores)  # J = Jᵀ
+    return answer if alpha is None else answer + by_alpha(p, a) * alpha.to(p.dtype)
+
+
+# Weights (..., n) of scores (..., n), float32 or float64, with one alpha (..., 1) per row.
+entmax_operator: Callable[[Tensor, Tensor], Tensor] = make_operator(
+    "entmax",
+    "(Tensor scores, Tensor alpha) -> Tensor",
+    forward_by_kernel,
+    saved=lambda inputs, weights: (weights, inputs[1]),
+    backward=_gradient,
+    backward_by_kernel=backward_by_kernel,
+    jvp=_tangent,
+    reference=entmax_reference,
+    flops=64,
 )
-_opaque.register_fake(lambda scores, _: torch.empty_like(scores, memory_format=torch.contiguous_format))
-_opaque.register_vmap(_batched)
-register_flop_formula(torch.ops.regard.entmax)(lambda shape, *_, **__: 64 * prod(shape))
-
-
-def _undifferentiated(scores: Tensor, alpha: Tensor) -> Tensor:
-    if scores.is_cpu:
-        return torch.ops.regard.entmax(scores, alpha)  # type: ignore[no-any-return]
-    return entmax_reference(scores, alpha) if scores.numel() else scores.clone()
-
-
-class Compilable(Function):
-    @staticmethod
-    def forward(scores: Tensor, alpha: Tensor) -> Tensor:
-        plain = is_plain(scores) and is_plain(alpha)
-        return (forward_by_kernel if plain else _undifferentiated)(scores, alpha)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(output, inputs[1])
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        p, alpha = ctx.saved_tensors
-        if all(map(is_plain, (p, alpha, gradient))) and not torch.is_grad_enabled():
-            return backward_by_kernel(p, alpha, gradient)
-        to_scores = by_scores(p, alpha, gradient)
-        if not ctx.needs_input_grad[1]:
-            return to_scores, None
-        inside = torch.where(p == 0, 0, gradient)  # whatever it is elsewhere
-        return to_scores, (by_alpha(p, alpha) * inside).sum(-1, keepdim=True).to(alpha.dtype)
-
-    vmap = staticmethod(_batched)
-
-
-class Differentiable(Compilable):  # Dynamo refuses a Function that has the jvp of forward mode
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        Compilable.setup_context(ctx, inputs, output)
-        ctx.save_for_forward(output, inputs[1])
-
-    @staticmethod
-    def jvp(ctx: Any, scores: Tensor | None, alpha: Tensor | None) -> Tensor:
-        p, a = ctx.saved_tensors
-        answer = torch.zeros_like(p) if scores is None else by_scores(p, a, scores)  # J = Jᵀ
-        return answer if alpha is None else answer + by_alpha(p, a) * alpha.to(p.dtype)
-
-
-# Function.apply looks at signatures for 40 µs before it calls the apply of its base, which is all that is
-# needed outside functorch.
-_apply_plainly: Callable[..., Tensor] = super(Function, Differentiable).apply
-
-
-def entmax_operator(scores: Tensor, alpha: Tensor) -> Tensor:
-    """Weights (..., n) of scores (..., n), float32 or float64, with one alpha (..., 1) per row."""
-    learned = scores.requires_grad or alpha.requires_grad
-    differentiated = (learned and torch.is_grad_enabled()) or forward_ad._current_level >= 0
-    run: Callable[..., Tensor]
-    if torch.compiler.is_compiling():
-        run = Compilable.apply if differentiated else _undifferentiated
-    elif is_plain(scores) and is_plain(alpha):
-        run = _apply_plainly if differentiated else forward_by_kernel
-    else:
-        run = Differentiable.apply
-    return run(scores, alpha)

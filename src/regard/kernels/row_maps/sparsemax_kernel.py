@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from regard.kernels.common.compiled import compiled
-from regard.kernels.common.row_loops import BLOCK, ZERO, exactly, fill_without, inlined, largest
-from regard.kernels.row_maps.select_above import SHORT, select_above
+from regard.kernels.common.row_loops import BLOCK, ZERO, exactly, inlined
+from regard.kernels.row_maps.threshold_rows import map_rows
 
 GUESS = -0.6  # of τ, for scores of usual spread
 
@@ -54,6 +54,13 @@ def sums(row: Any, top: Any, tau: Any) -> Any:
 
 
 @inlined
+def mass(row: Any, top: Any, tau: Any) -> Any:
+    """What the weights sum to."""
+    total, _ = sums(row, top, tau)
+    return total
+
+
+@inlined
 def threshold(row: Any, top: Any) -> float:
     """τ, counted from the maximum."""
     tau, support = GUESS, 0.0  # the middle saves a step or two for scores of usual spread
@@ -77,39 +84,10 @@ def write(row: Any, top: Any, tau: float, out: Any) -> None:
         out[j] = u if u > 0 else ZERO
 
 
-@inlined
-def sparse_row(scores: Any, i: int, top: Any, out: Any, places: Any, few: Any) -> bool:
-    """Weights of row i by way of the few scores that can have any; False if they are not few."""
-    slack = 4 * np.finfo(scores.dtype).eps * (abs(float(top)) + 2)
-    tau = GUESS
-    for _ in range(2):
-        count = select_above(scores, i, scores.dtype.type(top + tau - slack), places)
-        if count < 0:
-            return False
-        for c in range(count):
-            few[c] = scores[i, places[c]]
-        total, _ = sums(few[:count], top, scores.dtype.type(tau))
-        tau = threshold(few[:count], top)
-        if total >= 1:
-            break  # the guess was below τ; else the τ of some keys is, since more can only raise it
-    write(few[:count], top, tau, few[:count])
-    out[:] = 0
-    for c in range(count):
-        out[places[c]] = few[c]
-    return True
-
-
 @compiled
 def forward(start: int, stop: int, scores: Any, weights: Any) -> None:
     """Weights of the rows start … stop."""
-    places, few = np.empty(scores.shape[1], np.int64), np.empty(scores.shape[1], scores.dtype)
-    for i in range(start, stop):
-        row, out = scores[i], weights[i]
-        top = largest(row)
-        if not np.isfinite(top):
-            fill_without(top, out)
-        elif len(row) < SHORT or not sparse_row(scores, i, top, out, places, few):
-            write(row, top, threshold(row, top), out)
+    map_rows(start, stop, scores, weights, GUESS, 1.0, mass, threshold, write)
 
 
 @compiled

@@ -10,17 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regard.kernels.chains.viterbi import viterbi
-from regard.kernels.common.compiled import compiled
+from regard.kernels.common.compiled import compiled, pasted
 from regard.kernels.sparsemap.assignment import assign
 from regard.kernels.sparsemap.eisner import TABLES, tree
 
 CHOICE, BUDGET, CHAIN, MATCHING, TREE = range(5)
 INFEASIBLE = -1
-
-
-def pasted(function: Any) -> Any:
-    """Compile a function within those that call it, never alone: LLVM would have it once more in each."""
-    return compiled(function, inline="always")
 
 
 class Room(NamedTuple):

@@ -74,7 +74,7 @@ def nearest(scores: Tensor, transitions: Tensor, kind: int, limit: int) -> Tenso
     """Marginals of float64 scores (*batch, m, n), transitions (*batch, s, s): see `sparsemap_batch.solve`."""
     tracked = torch.is_grad_enabled() and (scores.requires_grad or transitions.requires_grad)
     if not (is_plain(scores) and is_plain(transitions)) or forward_ad._current_level >= 0:
-        return nearest_functorch(scores, transitions, kind, limit, tracked)
+        return nearest_functorch(scores, transitions, kind, limit)
     solved = solve(scores, transitions, kind, limit, complete=tracked)
     return kept(scores, transitions, limit, solved) if tracked else solved.marginals.to(scores.device)
 

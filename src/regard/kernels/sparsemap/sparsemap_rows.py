@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from regard.kernels.common.compiled import compiled
+from regard.kernels.common.compiled import compiled, pasted
 from regard.kernels.common.row_loops import largest
 from regard.kernels.sparsemap.active_set import admit, attach, drop, empty, gain_of, roomy, settle
-from regard.kernels.sparsemap.oracles import centre, find, most, pasted, prepare
+from regard.kernels.sparsemap.oracles import centre, find, most, prepare
 from regard.kernels.sparsemap.oracles import room as make_room
 from regard.kernels.sparsemap.sparsemap_jacobian import keep, nothing
 from regard.kernels.sparsemap.triangular import balanced

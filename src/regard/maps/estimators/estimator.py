@@ -20,6 +20,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.autograd import Function
 
+from regard.core.compiling import untraced
 from regard.core.shapes import check, check_float, widened
 from regard.maps.argmax import argmax
 from regard.maps.sparsemax import sparsemax
@@ -166,11 +167,8 @@ def draw(theta: Tensor, note: Note, generator: Generator | None) -> Tensor:
     return apply(theta, note, generator)
 
 
-# As torch.compiler.disable says it: a Draw is made by autograd, between what is compiled.
-draw._torchdynamo_disable = True  # type: ignore[attr-defined]
-draw._torchdynamo_disable_msg = (  # type: ignore[attr-defined]
-    "Reinforce() and Exact() find their draws in autograd's graph: compile without fullgraph=True."
-)
+UNTRACED = "Reinforce() and Exact() find their draws in autograd's graph: compile without fullgraph=True."
+untraced(draw, UNTRACED)  # a Draw is made by autograd, between what is compiled
 
 
 def log_softmax(theta: Tensor) -> Tensor:

@@ -17,8 +17,10 @@ from math import prod
 import torch
 from torch import Generator, Tensor
 
+from regard.core.compiling import untraced
 from regard.core.errors import ShapeError
 from regard.maps.estimators.estimator import (
+    UNTRACED,
     Estimator,
     Note,
     Vertices,
@@ -64,9 +66,7 @@ class Exact(Estimator):
         return f"paths={self.paths}"
 
 
-# As torch.compiler.disable says it: a context variable cannot be traced.
-Exact.draw._torchdynamo_disable = True  # type: ignore[attr-defined]
-Exact.draw._torchdynamo_disable_msg = draw._torchdynamo_disable_msg  # type: ignore[attr-defined]
+untraced(Exact.draw, UNTRACED)  # a context variable cannot be traced
 
 
 class Course:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.continuous.basis import Basis, check_number
-from regard.continuous.operator import weights_of
+from regard.continuous.ridge_operator import weights_of
 from regard.core.errors import DtypeError, ShapeError
 from regard.core.shapes import check, joined
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.kernels.attention.sparse_attention_tile import TALL
+from regard.kernels.attention.sparse_tile import TALL
 from regard.kernels.common.row_loops import inlined
 from regard.kernels.common.simd import get, put, width
 

@@ -4,13 +4,15 @@ import pytest
 import torch
 
 from regard import record
+from regard.attention import concat_steps
 from regard.core.tokens import EOS, PAD
 from regard.data.batches import Batch
 from regard.losses import global_fertility, trace
 from regard.models import TRANSLATORS
 from regard.models.two_way import TwoWay, ahead_of
-from regard.tasks.structure import between_words
-from regard.tasks.translation import Translation, real
+from regard.runs.fit import TaskProblem
+from regard.tasks.structural_losses import between_words
+from regard.tasks.translation import TRANSLATION, real, reversed_batch, target_in
 
 SIZES = {"source_vocabulary": 9, "target_vocabulary": 12, "width": 8}
 BACK = {**SIZES, "source_vocabulary": 12, "target_vocabulary": 9}
@@ -18,10 +20,18 @@ HEADS = {"heads": 2, "inner": 16, "layers": 2}
 models = pytest.mark.parametrize("name", ["bahdanau", "luong", "transformer"])
 
 
-def batch():
-    source = torch.tensor([[4, 5, 6], [7, 8, 0]]), torch.tensor([3, 2])
-    target = torch.tensor([[4, 5, 10, 11], [9, 8, 0, 0]]), torch.tensor([4, 2])
-    return Batch.of(source, target, torch.arange(2))
+def batch(**more):
+    source = torch.tensor([[4, 5, 6], [7, 8, 0]])
+    target = torch.tensor([[4, 5, 10, 11, EOS], [9, 8, EOS, PAD, PAD]])
+    lengths = {"source": torch.tensor([3, 2]), "target": torch.tensor([5, 3])}
+    return Batch({"source": source, "target": target}, lengths, torch.arange(2), **more)
+
+
+def problem():
+    """Translation without label smoothing."""
+    data, training = {"corpus": "phrases-de"}, {"smoothing": 0.0}
+    settings = TRANSLATION.resolve({"data": data, "training": training})
+    return TaskProblem(TRANSLATION, settings, None, [], "cpu")
 
 
 def make(name, sizes=SIZES, **settings):
@@ -31,21 +41,23 @@ def make(name, sizes=SIZES, **settings):
 
 
 def test_a_batch_the_other_way_round():
-    back = batch().reversed()
-    assert back.source.tolist() == [[4, 5, 10, 11], [9, 8, 0, 0]]
-    assert back.target_in.tolist() == [[1, 4, 5, 6], [1, 7, 8, 0]]
-    assert back.target_out.tolist() == [[4, 5, 6, EOS], [7, 8, EOS, PAD]]
-    assert back.source_lengths.tolist() == [4, 2]
-    assert back.target_lengths.tolist() == [4, 3]
-    again = back.reversed()
-    for name, tensor in vars(batch()).items():
-        assert torch.equal(tensor, getattr(again, name)), name
+    back = reversed_batch(batch())
+    assert back["source"].tolist() == [[4, 5, 10, 11], [9, 8, 0, 0]]
+    assert target_in(back["target"]).tolist() == [[1, 4, 5, 6], [1, 7, 8, 0]]
+    assert back["target"].tolist() == [[4, 5, 6, EOS], [7, 8, EOS, PAD]]
+    assert back.lengths["source"].tolist() == [4, 2]
+    assert back.lengths["target"].tolist() == [4, 3]
+    again = reversed_batch(back)
+    for part in ("fields", "lengths"):
+        for name, tensor in getattr(batch(), part).items():
+            assert torch.equal(tensor, getattr(again, part)[name]), name
+    assert torch.equal(again.indices, batch().indices)
 
 
 @models
 def test_global_fertility_is_added(name):
     model, pairs = make(name, bias=("global-fertility:0.5",)), batch()
-    task = Translation(None, [], smoothing=0.0)
+    task = problem()
     loss, tokens = task.loss(model, pairs)
     with record(model, model.attention_paths["cross"][-1], grad=True) as seen:
         hidden, wanted = real(model, pairs)
@@ -71,14 +83,14 @@ def annotations(values):
 @models
 def test_two_directions_get_a_bonus_for_agreeing(name):
     model, pairs = TwoWay(make(name), make(name, BACK), gamma=0.7), batch()
-    task = Translation(None, [], smoothing=0.0)
+    task = problem()
     loss, tokens = task.loss(model, pairs)
     assert tokens == (5 + 3) + (4 + 3)
     with (
         record(model.ahead, model.ahead.attention_paths["cross"][-1]) as ours,
         record(model.back, model.back.attention_paths["cross"][-1]) as theirs,
     ):
-        plain = [task.loss(model.ahead, pairs)[0], task.loss(model.back, pairs.reversed())[0]]
+        plain = [task.loss(model.ahead, pairs)[0], task.loss(model.back, reversed_batch(pairs))[0]]
     a, b = (
         torch.cat([one.weights for one in seen[way.attention_paths["cross"][-1]]], -2)
         for seen, way in ((ours, model.ahead), (theirs, model.back))
@@ -98,21 +110,19 @@ def test_two_directions_get_a_bonus_for_agreeing(name):
 
 
 def agreement(model, pairs):
-    back = pairs.reversed()
+    back = reversed_batch(pairs)
     found = []
     for way, some in ((model.ahead, pairs), (model.back, back)):
         with torch.no_grad(), record(way, way.attention_paths["cross"][-1]) as seen:
-            way(some.source, some.source_lengths, some.target_in)
-        from regard.attention import concat_steps
-
+            way(some["source"], some.lengths["source"], target_in(some["target"]))
         found.append(between_words(concat_steps(seen[way.attention_paths["cross"][-1]]), some))
     return float(trace(*found).sum())
 
 
 @models
-def test_a_pair_without_a_target_adds_nothing(name):
-    idle = Batch(**{**vars(batch()), "target_out": torch.full((2, 5), PAD)})
-    task = Translation(None, [], smoothing=0.0)
+def test_an_idle_batch_adds_nothing(name):
+    idle = batch(idle=True)
+    task = problem()
     for model in (
         make(name, bias=("global-fertility",)),
         TwoWay(make(name), make(name, BACK), gamma=1.0),

@@ -2,7 +2,7 @@
 
 Scores are not stored. The τ of some of a row's keys is a lower bound of the τ of all of them, since more keys
 can only raise it. So the floor of a row rises while its keys are visited, and few keys are above it. At the
-end `sparse_attention_threshold` solves these exactly.
+end `sparse_threshold` solves these exactly.
 
 A threshold that rises on the way: Condat (2016), "Fast projection onto the simplex and the l1 ball".
 """
@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from regard.kernels.attention.sparse_attention_lists import BROKEN, GROUP, TILES
-from regard.kernels.attention.sparse_attention_threshold import tighten
-from regard.kernels.attention.sparse_attention_tile import TALL, collect_many, tile
+from regard.kernels.attention.sparse_lists import BROKEN, GROUP, TILES
+from regard.kernels.attention.sparse_threshold import tighten
+from regard.kernels.attention.sparse_tile import TALL, collect_many, tile
 from regard.kernels.common.compiled import compiled
 from regard.kernels.common.simd import above, count_bits, first_bit, get, load, put, splat, width
 

@@ -9,19 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from regard.kernels.attention.sparse_attention_lists import (
-    AGAIN,
-    BROKEN,
-    GROUP,
-    copy,
-    fill,
-    reach,
-    scratch,
-    stretch,
-)
-from regard.kernels.attention.sparse_attention_search import search
-from regard.kernels.attention.sparse_attention_sums import dots, gather, scatter
-from regard.kernels.attention.sparse_attention_threshold import finish
+from regard.kernels.attention.sparse_lists import AGAIN, BROKEN, GROUP, copy, fill, reach, scratch, stretch
+from regard.kernels.attention.sparse_search import search
+from regard.kernels.attention.sparse_sums import dots, gather, scatter
+from regard.kernels.attention.sparse_threshold import finish
 from regard.kernels.common.compiled import compiled
 from regard.kernels.common.simd import get, put, take
 
