@@ -6,9 +6,6 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli import app
-from regard.cli import heads as _heads  # noqa: F401
-from regard.cli import probe as _probe  # noqa: F401
-from runs.tiny import options
 
 ROW = "{}\t{}\t_\t{}\t_\t_\t{}\t{}\t_\t_"
 
@@ -24,12 +21,9 @@ def complaint(*arguments):
     return done.stderr.splitlines()[-1]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("analyses") / "run"
-    done = run(*options(folder, "--set", "model.inner=32"))
-    assert done.exit_code == 0, done.output
-    return folder
+@pytest.fixture
+def folder(tiny_run):
+    return tiny_run("translation").folder
 
 
 @pytest.fixture(scope="module")
@@ -108,5 +102,5 @@ def test_what_is_wrong_is_one_line(folder, trees, tmp_path):
     assert "penalty must be at least 0" in complaint("heads", folder, "--prune", -1)
     assert 'no task "pos"' in complaint("probe", folder, "--conllu", trees, "--task", "pos")
     assert 'no code "mdl"' in complaint("probe", folder, "--conllu", trees, "--code", "mdl")
-    assert "xpos has nothing" in complaint("probe", folder, "--conllu", trees, "--task", "xpos")
+    assert "xpos says nothing" in complaint("probe", folder, "--conllu", trees, "--task", "xpos")
     assert "no such file" in complaint("probe", folder, "--conllu", tmp_path / "no.conllu")

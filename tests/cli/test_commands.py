@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from regard import MAPS, SCORES, __version__
 from regard.cli import app
 from regard.cli.draw import bar, column, number
+from regard.tasks import TASKS
 
 ROWS = [name for name in MAPS if MAPS[name].acts_on == "row"]
 
@@ -115,14 +116,12 @@ def test_version():
     "path",
     [
         [],
-        ["maps"],
-        ["scores"],
-        ["demo"],
-        ["bench"],
+        *([name] for name in ("maps", "scores", "demo", "bench", "train", "translate", "classify", "align")),
+        *([name] for name in ("evaluate", "heads", "probe")),
         ["bench", "maps"],
-        ["train", "translation"],
-        ["translate"],
+        *(["train", task] for task in TASKS),
     ],
+    ids=" ".join,
 )
 def test_help(path):
     assert " ".join(["Usage: regard", *path]) in answer(*path, "--help")

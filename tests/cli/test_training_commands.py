@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli import app, demo
+from regard.cli.common import blocks
 from regard.core.settings import read_toml
-from regard.runs import resolved
+from regard.runs import resolve
 from runs.tiny import options
 
 RUN = [sys.executable, "-c", "from regard.cli import main; main()"]
@@ -110,12 +111,12 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_bad_files_are_named_and_leave_a_folder_that_can_be_begun(tmp_path, what):
+def test_bad_files_are_named_and_leave_no_folder(tmp_path, what):
     source, target, says = BAD[what]
     out = tmp_path / "run"
     line = complaint("train", "translation", *files(tmp_path, source, target), "--out", out)
     assert says in line
-    assert not (out / "model.safetensors").exists() and not (out / "checkpoints").exists()
+    assert not out.exists()
 
 
 @pytest.mark.parametrize(
@@ -135,8 +136,8 @@ def test_bad_files_are_named_and_leave_a_folder_that_can_be_begun(tmp_path, what
     ],
 )
 def test_wrong_options_are_named(tmp_path, more, says):
-    out = tmp_path / "run"
-    assert says in complaint("train", "translation", *more, "--out", out)
+    assert says in complaint("train", "translation", *more, "--out", tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_wrong_runs_are_named(tmp_path):
@@ -210,14 +211,12 @@ def test_the_demos_settings_are_those_of_the_example():
     from pathlib import Path
 
     file = Path(__file__).parents[2] / "examples" / "demo.toml"
-    assert resolved(read_toml(file)) == resolved(demo.SETTINGS)
+    assert resolve(read_toml(file)) == resolve(demo.SETTINGS)
     for name in ("multi30k.toml", "large.toml"):
-        assert resolved(read_toml(file.with_name(name))).model["name"] == "transformer"
+        assert resolve(read_toml(file.with_name(name))).model["name"] == "transformer"
 
 
 def test_blocks_of_standard_input(monkeypatch):
-    from regard.cli import translate
-
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x\n" * 4500 + b"y")))
-    sizes = [len(block) for block in translate.blocks()]
+    sizes = [len(block) for block in blocks()]
     assert sizes == [2000, 2000, 501]

@@ -300,7 +300,8 @@ def test_serving_works_or_is_refused_in_one_sentence(name, folders):
         return
     with TestClient(make_app(open_runs([folders(name)])), base_url="http://127.0.0.1") as client:
         (facts,) = client.get("/api/runs").json()
-        assert facts["name"] == "run" and facts["changes"] == ["mask", "delete"]
+        assert facts["name"] == "run" and isinstance(facts["controls"], list)
+        assert facts["changes"] == ["mask", "delete"]
         found = client.post("/api/inspect", json={"run": "run", "text": text, "words": [0], "how": "mask"})
         assert found.status_code == 200, found.text
         assert found.json()["answer"]

@@ -7,7 +7,7 @@ from regard.runs import fit, resolve
 SETTINGS = {
     "seed": 3,
     "data": {"corpus": "copy", "pairs": 400, "held_out": 40, "tokens": "word", "vocabulary": 60},
-    "model": {"name": "transformer", "width": 32, "layers": 1, "heads": 2},
+    "model": {"name": "transformer", "width": 32, "inner": 32, "layers": 1, "heads": 2},
     "training": {
         "steps": 30,
         "tokens": 256,

@@ -210,7 +210,8 @@ def train_run(task: Task, values: dict[str, Any], shared: Mapping[str, Any]) -> 
             )
     if team.first:
         answer = console()
-        answer.print(f"{done.scores.line} (validation)", soft_wrap=True, markup=False)
+        on = "" if steps is None else " (validation)"
+        answer.print(f"{done.scores.line}{on}", soft_wrap=True, markup=False)
         for line in task.usage[:1]:
             answer.print(f"{out}: {line.replace('DIR', str(out))}", soft_wrap=True, markup=False)
 

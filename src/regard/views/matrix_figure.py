@@ -84,8 +84,8 @@ def draw(
     above = 1 + (room(source) + 0.02) / (side * len(target))  # finding it automatically is slow
     axes.set_title(cropped(one.name, 60), fontsize=9, parse_math=False, y=above, va="bottom", **font())
     axes.spines[:].set_color("#c3cad1")
-    picture = axes.get_figure(root=True)
-    if max(one.weights.shape) <= NUMBERS and picture is not None and len(picture.axes) <= 4:
+    whole = axes.get_figure(root=True)
+    if max(one.weights.shape) <= NUMBERS and whole is not None and len(whole.axes) <= 4:
         numbers(axes, one.weights, colours)
     return colours
 
