@@ -102,5 +102,5 @@ def test_what_is_wrong_is_one_line(folder, trees, tmp_path):
     assert "penalty must be at least 0" in complaint("heads", folder, "--prune", -1)
     assert 'no task "pos"' in complaint("probe", folder, "--conllu", trees, "--task", "pos")
     assert 'no code "mdl"' in complaint("probe", folder, "--conllu", trees, "--code", "mdl")
-    assert "xpos says nothing" in complaint("probe", folder, "--conllu", trees, "--task", "xpos")
+    assert "xpos has nothing to learn" in complaint("probe", folder, "--conllu", trees, "--task", "xpos")
     assert "no such file" in complaint("probe", folder, "--conllu", tmp_path / "no.conllu")

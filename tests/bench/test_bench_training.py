@@ -18,15 +18,18 @@ def test_similar_batches_pad_less_and_hold_the_same_pairs():
     similar, random = training.similar(), training.random()
     assert training.padding(similar) < 0.05 < 0.4 < training.padding(random)
     for batch in [*similar, *random]:
-        assert max(batch.source.shape[1], batch.target_in.shape[1]) * len(batch) <= training.TOKENS
+        assert max(batch["source"].shape[1], batch["target"].shape[1]) * len(batch) <= training.TOKENS
         pair, number = 0, int(batch.indices[0])
         wanted = training._corpus().encoded.lengths[number]
-        assert [int(batch.source_lengths[pair]), int(batch.target_lengths[pair]) - 1] == wanted.tolist()
+        assert [int(batch.lengths[name][pair]) for name in ("source", "target")] == wanted.tolist()
 
 
 def small(batch: Batch) -> Batch:
     """The first pair of a batch."""
-    return Batch(**{name: tensor[:1] for name, tensor in vars(batch).items()})
+    fields, lengths = (
+        {name: one[:1] for name, one in part.items()} for part in (batch.fields, batch.lengths)
+    )
+    return Batch(fields, lengths, batch.indices[:1])
 
 
 @pytest.mark.parametrize("made", [ours, plain])

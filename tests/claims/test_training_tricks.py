@@ -173,7 +173,7 @@ class Stammer:
         logits[:, EOS], logits[:, FIRST] = stop.log(), (1 - stop).clamp(min=1e-300).log()
         return logits, Held(said + 1)
 
-    def read(self, hidden):
+    def logits(self, hidden):
         return hidden
 
 

@@ -85,7 +85,7 @@ def right(tokenizer, model):
     some = list(islice(sentences(0, "test"), 500))
     truth = batch(tokenizer, some)
     logits, _ = read_real(model.eval(), batch(tokenizer, some, model.copying is not None))
-    wanted = truth.target_out[truth.target_out != 0]
+    wanted = truth["target"][truth["target"] != 0]
     found, unseen = logits.argmax(-1) == wanted, wanted >= len(tokenizer)
     return {"unseen": found[unseen].float().mean().item(), "known": found[~unseen].float().mean().item()}
 

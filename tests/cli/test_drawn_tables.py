@@ -28,9 +28,9 @@ def test_heads_are_a_grid_for_each_role():
         [head(i, j, float(shares[i, j]), plays=shares[i, j] > 0.9) for i in (0, 1) for j in (0, 1, 2)]
     )
     data = view.data()
-    assert [map["name"] for map in data["maps"]] == ["positional", "rare words"]
-    torch.testing.assert_close(torch.tensor(data["maps"][0]["weights"]), shares)
-    torch.testing.assert_close(torch.tensor(data["maps"][1]["weights"]), shares / 2)
+    assert [map["name"] for map in data["matrices"]] == ["positional", "rare words"]
+    torch.testing.assert_close(torch.tensor(data["matrices"][0]["weights"]), shares)
+    torch.testing.assert_close(torch.tensor(data["matrices"][1]["weights"]), shares / 2)
     assert data["source"] == ["head 1", "head 2", "head 3"] and data["target"] == ["layer 1", "layer 2"]
     assert (
         "2.2 positional" in data["caption"] and "positional 0.07, rare words 0.05 to 0.15" in data["caption"]
@@ -46,8 +46,8 @@ def test_pruned_heads_are_a_grid_for_each_price():
         for price, gate in ((0.0, 0.5), (2.0, 0.0))
     ]
     data = gates_view(found).data()
-    assert [map["name"] for map in data["maps"]] == ["price 0: 3 of 4", "price 2: 1 of 4"]
-    assert data["maps"][0]["weights"] == [[1, 0.5], [0, 0.5]]
+    assert [map["name"] for map in data["matrices"]] == ["price 0: 3 of 4", "price 2: 1 of 4"]
+    assert data["matrices"][0]["weights"] == [[1, 0.5], [0, 0.5]]
 
 
 def test_codelengths_are_bars_by_layer():

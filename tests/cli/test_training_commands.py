@@ -123,7 +123,7 @@ def test_bad_files_are_named_and_leave_no_folder(tmp_path, what):
     ("more", "says"),
     [
         (["--source", "nothing.txt", "--target", "nothing.txt"], "there is no such file"),
-        ([], "data.source and data.target"),
+        ([], "data.source (a file), or data.corpus"),
         (["--corpus", "phrases-xx"], "phrases-"),
         (["--corpus", "copy", "--model", "transfomer"], "did you mean transformer"),
         (["--corpus", "copy", "--map", "sparsmax"], "did you mean sparsemax"),

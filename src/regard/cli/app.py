@@ -62,7 +62,7 @@ class Commands(OneLine):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One of them; None if there is none of that name."""
-        if cmd_name in FILES and cmd_name not in self.commands:
+        if cmd_name in FILES:
             import_module(f"regard.cli.{FILES[cmd_name]}")
             self.commands = get_group(app).commands
         return super().get_command(ctx, cmd_name)

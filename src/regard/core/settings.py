@@ -51,9 +51,8 @@ class Group:
             value, least, below = getattr(self, field.name), *map(field.metadata.get, ("least", "below"))
             wrong = (least is not None and not value >= least) or (below is not None and not value < below)
             if value is not None and wrong:
-                bounds = [f"at least {least:g}"] * (least is not None) + [f"less than {below:g}"] * bool(
-                    below
-                )
+                bounds = [] if least is None else [f"at least {least:g}"]
+                bounds += [] if below is None else [f"less than {below:g}"]
                 name = f"{self.group}.{field.name}"
                 raise SettingsError(f"{name} must be {' and '.join(bounds)}; got {value}.")
 

@@ -8,7 +8,7 @@ two Functions, and `torch.compiler.is_compiling()` chooses. Plain tensors go to 
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -92,6 +92,14 @@ def opaque(
     return operator
 
 
+class Kept(NamedTuple):
+    """What a backward pass needs of its forward pass."""
+
+    saved_tensors: tuple[Tensor, ...]
+    settings: tuple[Any, ...]
+    needs_input_grad: tuple[bool, ...]
+
+
 def make_operator(
     name: str,
     schema: str,  # "(Tensor scores, float strength) -> Tensor": tensors come first, then plain settings
@@ -144,7 +152,8 @@ def make_operator(
             if backward_by_kernel and not torch.is_grad_enabled() and is_plain(gradients[0], *kept):
                 found = backward_by_kernel(*kept, gradients[0], *ctx.settings)
             else:
-                found = backward(ctx, *gradients)
+                # Not ctx itself: under activation checkpointing, saved tensors can be unpacked only once.
+                found = backward(Kept(kept, ctx.settings, ctx.needs_input_grad), *gradients)
             nothing = (None,) * len(ctx.settings)
             return (found, *nothing) if arguments == 1 else (*found, *nothing)
 
