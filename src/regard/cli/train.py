@@ -65,7 +65,7 @@ def command(task: Task) -> Any:
         with exit_on_training_error(f"regard train {task.name}", shared["out"]):
             for name, value in typed.items():
                 group, key, read, _ = places[name]
-                if value not in (None, False, []):
+                if value is not None and value is not False and value != []:
                     groups.setdefault(group, {})[key] = read(value) if read is not None else value
             values = merged(shared["config"], groups, shared["set"])
             values["task"] = task.name

@@ -47,14 +47,17 @@ class Group:
     group: ClassVar[str]  # what messages call it: "data", "training"
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value, least, below = getattr(self, field.name), *map(field.metadata.get, ("least", "below"))
+        facts: dict[str, Any] = {}  # a default that a subclass changes keeps its bounds
+        for kind in reversed(type(self).__mro__):
+            for name, field in vars(kind).get("__dataclass_fields__", {}).items():
+                facts[name] = field.metadata or facts.get(name, {})
+        for name, known in facts.items():
+            value, least, below = getattr(self, name), *map(known.get, ("least", "below"))
             wrong = (least is not None and not value >= least) or (below is not None and not value < below)
             if value is not None and wrong:
                 bounds = [] if least is None else [f"at least {least:g}"]
                 bounds += [] if below is None else [f"less than {below:g}"]
-                name = f"{self.group}.{field.name}"
-                raise SettingsError(f"{name} must be {' and '.join(bounds)}; got {value}.")
+                raise SettingsError(f"{self.group}.{name} must be {' and '.join(bounds)}; got {value}.")
 
 
 def fields_of(kind: type) -> dict[str, Any]:

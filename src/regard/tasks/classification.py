@@ -87,7 +87,7 @@ class ClassificationData(TextData):
 class ClassificationTraining(Training):
     """Settings of the loop; the defaults suit sentences and a small model."""
 
-    steps: int = setting(2000, "Steps of training.", option="--steps")
+    steps: int = setting(2000, "Steps of training.", option="--steps", least=1)
     tokens: int = 1024
     optimiser: Literal["adam", "adamw"] = "adamw"
     rate: float = 2e-3
