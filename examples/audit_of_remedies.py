@@ -17,8 +17,6 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 
 import torch
-from regard.runs.fit_classifier import fit_classifier
-from regard.runs.resolve_classifier import resolved_classifier
 
 import regard
 from regard.audits.report import finding_of
@@ -26,14 +24,15 @@ from regard.audits.verdict import judge
 from regard.core.files import write_text
 from regard.data import LABELLED
 from regard.data.labelled import labelled
+from regard.runs import fit, resolve
 
 VARIANTS = {
     "softmax": {},
     "entmax15": {"model": {"map": "entmax15"}},
     "sparsemax": {"model": {"map": "sparsemax"}},
-    "tied": {"remedy": {"tie": 1.0}},
-    "masked words too": {"remedy": {"mlm": 1.0}},
-    "diverse states": {"remedy": {"diversity": 0.5}},
+    "tied": {"regularizers": {"tie": 1.0}},
+    "masked words too": {"regularizers": {"mlm": 1.0}},
+    "diverse states": {"regularizers": {"diversity": 0.5}},
     "orthogonal states": {"model": {"orthogonal": True}},
     "no context": {"model": {"name": "attentive_mlp"}},
     "rationalizer": {"model": {"name": "rationalizer_hardkuma", "target_rate": 0.2}},
@@ -47,20 +46,20 @@ SMALL = {
 
 def settings(base, variant, seed):
     """The settings of one model."""
-    values = {**base, "seed": seed}
+    values = {**base, "task": "classification", "seed": seed}
     for group, own in VARIANTS[variant].items():
         values[group] = {**values.get(group, {}), **own}
     values["model"] = {
         **values["model"],
         "width": values["model"]["embedding"],
     }  # states can be tied to vectors
-    return resolved_classifier(values)
+    return resolve(values)
 
 
 def audited(base, variant, seed, texts):
     """Train one model and audit it."""
     with TemporaryDirectory() as folder:
-        system = fit_classifier(settings(base, variant, seed), Path(folder) / "run").system
+        system = fit(settings(base, variant, seed), Path(folder) / "run").system
     right = [
         answer.label == one.label
         for answer, one in zip(system.classify([t.text for t in texts]), texts, strict=True)

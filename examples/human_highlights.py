@@ -24,15 +24,13 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 
 import torch
-from regard.audits.of_run import of_texts
-from regard.runs.fit_classifier import fit_classifier
-from regard.runs.resolve_classifier import resolved_classifier
 
 import regard
 from regard.audits import AUDITS
 from regard.audits.tests.plausibility import auc
 from regard.core.files import write_text
 from regard.data.labelled import Labelled, labelled
+from regard.runs import fit, resolve
 
 MODELS = {
     "BiLSTM, softmax": {"name": "attentive_bilstm"},
@@ -83,9 +81,9 @@ def measured(model, seed, files, steps):
             "model": {**SMALL, **MODELS[model]},
             "training": {"steps": steps, "tokens": 1024, "rate": 0.002},
         }
-        system = fit_classifier(resolved_classifier(values), Path(folder) / "run").system
+        system = fit(resolve(values), Path(folder) / "run").system
     texts = list(labelled(files["test"]))
-    case = of_texts(system, texts)
+    case = system.case(texts)
     assert case.labels is not None and case.highlights is not None
     said = AUDITS["plausibility"](case)
     without = [
