@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.views import heat_map, pack
+from regard.views import heat_map
 from regard.views.base_view import SMALL
+from regard.views.weight_matrices import packed, rows
 
 numbers = st.one_of(
     st.just(0.0), st.floats(-1, 1, width=32), st.floats(0, 1e-30), st.sampled_from([1e-45, -1e-45, 1.0])
@@ -27,7 +28,7 @@ def unpacked(text: str) -> np.ndarray:
 
 @given(p=matrices)
 def test_packed_numbers_are_near_and_zeros_are_zeros(p):
-    found = unpacked(pack.packed(p))
+    found = unpacked(packed(p))
     assert ((found == 0) == (p[0] == 0)).all()
     assert (np.sign(found) == np.sign(p[0])).all()
     assert (abs(found - p[0]) <= np.maximum(abs(p[0]) / 256, 2.0**-133)).all()
@@ -35,7 +36,7 @@ def test_packed_numbers_are_near_and_zeros_are_zeros(p):
 
 @given(p=matrices)
 def test_written_numbers_are_nearer_and_zeros_are_zeros(p):
-    (found,) = pack.rows(p)
+    (found,) = rows(p)
     assert [value == 0 for value in found] == (p[0] == 0).tolist()
     assert np.allclose(found, p[0], rtol=5e-5, atol=0)
 

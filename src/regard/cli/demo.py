@@ -11,7 +11,7 @@ from typer import Option
 from regard.cli.app import app, console, fail
 from regard.cli.draw import column
 from regard.cli.train import Watching, exit_on_training_error
-from regard.core.attention_paths import attention_paths
+from regard.core.recorders import attention_paths
 
 if TYPE_CHECKING:
     from regard.alignment import Links

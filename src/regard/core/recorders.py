@@ -1,7 +1,17 @@
-"""The recorders and interventions active in this thread or task.
+"""The attentions of a model, and the recorders and interventions active in this thread or task.
 
-Context-local, never written into a module: threads, tasks and nested uses do not see each other.
-`regard.recording` attaches them, attentions ask for them.
+Attentions are named by role, as module paths that `record` and `intervene` take:
+
+    cross          from the target to the source of a translator, last layer last
+    self           self-attentions of the encoder, first layer first
+    decoder_self   self-attentions of the decoder, first layer first
+    reader         attentions whose weights over the tokens are "the attention" of a classifier;
+                   the keys of the first are the tokens
+
+A model has the roles it has, and no others: read them with `attention_paths(model).get(role, [])`.
+
+Recorders are context-local, never written into a module: threads, tasks and nested uses do not see each
+other. `regard.recording` attaches them, attentions ask for them.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,7 +19,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -20,6 +30,18 @@ Change = Callable[[Tensor], Tensor]
 
 class Attentive(nn.Module):
     """A module that attends: what `record` and `intervene` find by its path."""
+
+
+@runtime_checkable
+class HasAttentionPaths(Protocol):
+    """A model that names its attentions."""
+
+    attention_paths: dict[str, list[str]]
+
+
+def attention_paths(model: object) -> dict[str, list[str]]:
+    """Module paths of the model's attentions by role; {} for a model that does not name them."""
+    return model.attention_paths if isinstance(model, HasAttentionPaths) else {}
 
 
 @dataclass(frozen=True, eq=False)

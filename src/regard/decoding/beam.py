@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.core.attention_paths import attention_paths
+from regard.core.recorders import attention_paths
 from regard.core.tokens import BOS, EOS
 from regard.decoding.hypothesis import USUAL, Decodable, Hypothesis, Limits, deciding
 from regard.decoding.sampling import FIRST

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.core.attention_paths import attention_paths
+from regard.core.recorders import attention_paths
 from regard.explanations.methods import register
 from regard.recording import intervene
 from regard.tasks.subject import Second, Target, eval_mode, explained_attentions, subject

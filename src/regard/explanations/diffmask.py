@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.core.attention_paths import attention_paths
+from regard.core.recorders import attention_paths
 from regard.models.parts.hard_concrete import open_probability, sample_gates
 from regard.tasks.subject import Second, Subject, eval_mode, subject
 

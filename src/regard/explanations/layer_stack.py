@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attended
-from regard.core.attention_paths import attention_paths
 from regard.core.errors import ShapeError
+from regard.core.recorders import attention_paths
 from regard.core.shapes import check_float
 from regard.heads import MultiHead
 from regard.recording import record

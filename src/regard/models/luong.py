@@ -30,12 +30,12 @@ from regard.core.shapes import check_rate
 from regard.masks import Lengths
 from regard.models.entries import register_translator
 from regard.models.parts.biases import Biases, History, add_to_history, expected_fertility
+from regard.models.parts.bidirectional import pack, without_autocast
 from regard.models.parts.copy_mechanism import CopyState, make_copying
 from regard.models.parts.dropout_layer import Dropout
 from regard.models.parts.initialization import initialize
 from regard.models.parts.local_attention import LocalMask, ScaledMap, gaussian
 from regard.models.parts.named_components import check_choice, make_map, make_score, precompute_keys
-from regard.models.parts.packing import pack, without_autocast
 from regard.models.parts.recurrent_config import RecurrentConfig
 from regard.models.sequence_model import Hidden, Rows, SequenceModel, by_hypothesis, by_sentence
 

@@ -13,7 +13,6 @@ from typing import Any, Generic, TypeVar
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.core.errors import ShapeError
 from regard.core.tokens import UNK
 from regard.losses import linear_cross_entropy
 from regard.models.parts.batch_rows import Rows as Rows
@@ -31,7 +30,7 @@ class SequenceModel(nn.Module, Generic[M, S]):
     """A sequence-to-sequence model.
 
     `attention_paths` has its attentions by role, as module paths: "cross", "self", "decoder_self". A role
-    that a model does not have is absent (`regard.core.attention_paths`).
+    that a model does not have is absent (`regard.core.recorders`).
     """
 
     config: Any
@@ -100,12 +99,3 @@ class SequenceModel(nn.Module, Generic[M, S]):
     def parameter_count(self) -> int:
         """The number of parameters; tied ones count once."""
         return sum(p.numel() for p in self.parameters())
-
-
-def check_source(source: Tensor, lengths: Tensor) -> None:
-    """Require tokens (b, n) and lengths (b,)."""
-    if source.dim() != 2 or lengths.shape != source.shape[:1]:
-        raise ShapeError(
-            "source must be tokens (b, n) and its lengths (b,); "
-            f"got {tuple(source.shape)} and {tuple(lengths.shape)}."
-        )

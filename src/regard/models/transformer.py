@@ -26,12 +26,13 @@ from regard.masks import Causal, Lengths, Mask
 from regard.memories import Branches, KeyValue
 from regard.models.entries import register_translator
 from regard.models.parts.biases import Biases, expected_fertility
+from regard.models.parts.bidirectional import check_source
 from regard.models.parts.copy_mechanism import Copy, CopyState, make_copying
 from regard.models.parts.embedding import Embedding
 from regard.models.parts.feed_forward import FeedForward
 from regard.models.parts.named_components import check_choice, make_map, with_terms
 from regard.models.parts.residual import Residual
-from regard.models.sequence_model import Hidden, Rows, SequenceModel, by_hypothesis, by_sentence, check_source
+from regard.models.sequence_model import Hidden, Rows, SequenceModel, by_hypothesis, by_sentence
 from regard.positions import Learned, Relative, Sinusoidal
 
 

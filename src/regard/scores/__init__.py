@@ -8,10 +8,10 @@ from regard.scores.cosine import Cosine as Cosine
 from regard.scores.dot import Dot as Dot
 from regard.scores.mlp import MLP as MLP
 from regard.scores.scaled_dot import ScaledDot as ScaledDot
+from regard.scores.score import SCORES as SCORES
 from regard.scores.score import Factored as Factored
 from regard.scores.score import Score as Score
 from regard.scores.score import Sum as Sum
+from regard.scores.score import register as register
 from regard.scores.score import score_at as score_at
 from regard.scores.states import States as States
-from regard.scores.table import SCORES as SCORES
-from regard.scores.table import register as register

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.place import Place
-from regard.scores.score import FeatureTerm, Inside, Score, check_widths, linear, pairs
-from regard.scores.table import register
+from regard.scores.score import FeatureTerm, Inside, Score, check_widths, linear, pairs, register
 
 
 @register(learned=True, any_widths=True)

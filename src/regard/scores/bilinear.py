@@ -7,8 +7,7 @@ Luong, Pham & Manning (2015), arXiv:1508.04025, §3.1 ("general").
 
 from torch import Tensor, nn
 
-from regard.scores.score import Factored, check_widths, linear
-from regard.scores.table import register
+from regard.scores.score import Factored, check_widths, linear, register
 
 
 @register(learned=True, any_widths=True)

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.shapes import joined
-from regard.scores.score import Score, check_widths, linear
-from regard.scores.table import register
+from regard.scores.score import Score, check_widths, linear, register
 
 
 @register(learned=True, any_widths=True)

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.core.place import Place
-from regard.scores.score import Score, check_widths, layers, linear, pairs
-from regard.scores.table import register
+from regard.scores.score import Score, check_widths, layers, linear, pairs, register
 
 
 @register(learned=True, any_widths=True)

@@ -14,8 +14,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from regard.scores.score import Factored, check_same_width
-from regard.scores.table import register
+from regard.scores.score import Factored, check_same_width, register
 
 
 @register()

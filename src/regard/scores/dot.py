@@ -9,8 +9,7 @@ from typing import Self
 
 from torch import Tensor
 
-from regard.scores.score import Factored, check_same_width
-from regard.scores.table import register
+from regard.scores.score import Factored, check_same_width, register
 
 
 @register()

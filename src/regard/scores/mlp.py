@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.place import Place
-from regard.scores.score import FeatureTerm, Inside, Score, check_widths, layers, linear, pairs
-from regard.scores.table import register
+from regard.scores.score import FeatureTerm, Inside, Score, check_widths, layers, linear, pairs, register
 
 
 @register(learned=True, any_widths=True)

@@ -1,4 +1,4 @@
-"""The base class of scores, θ = score(q, K), and terms that are added to a score.
+"""The base class of scores, θ = score(q, K), terms that are added to a score, and SCORES: all by name.
 
 A score is called with query and keys and returns θ: no mask, no map, no state between calls. A term is called
 with query, keys and their `Place`, and returns a tensor that broadcasts to θ. Any callable can be either;
@@ -6,13 +6,15 @@ subclasses of `Score` also support `+`, and tell the backends what they may do w
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, Self, cast
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar, cast
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.core.errors import ShapeError
 from regard.core.place import Place
+from regard.core.registry import Table, first_line
 from regard.core.shapes import check, widened
 
 Term = Callable[[Tensor, Tensor, Place], Tensor]  # (..., m, d_q), (..., n, d_k) → broadcasts to (..., m, n)
@@ -53,6 +55,48 @@ class Factored(Score):
         """Score query (..., m, d_q) against keys (..., n, d_k): (..., m, n)."""
         a, b = self.factors(query, keys)
         return a @ b.mT
+
+
+S = TypeVar("S", bound=type[Score])
+
+
+@dataclass(frozen=True)
+class ScoreEntry:
+    """The registry entry of a score; `make(d_q, d_k)` builds one."""
+
+    name: str
+    kind: type[Score]
+    says: str  # one sentence
+    learned: bool  # has parameters by default, so it must be built before use
+    any_widths: bool  # d_q and d_k may differ
+
+    @property
+    def factored(self) -> bool:
+        """Whether it is a dot product of two factors, which fast backends need."""
+        return issubclass(self.kind, Factored)
+
+    @property
+    def looks_around(self) -> bool:
+        """Whether the score of a key depends on other keys."""
+        return self.kind.looks_around
+
+    def make(self, d_q: int, d_k: int) -> Score:
+        """The score for these widths, with default settings."""
+        return self.kind.of(d_q, d_k)
+
+
+SCORES: Table[ScoreEntry] = Table("score", {})
+
+
+def register(*, learned: bool = False, any_widths: bool = False) -> Callable[[S], S]:
+    """Enter a score class into SCORES under the name of its file, with its properties."""
+
+    def enter(kind: S) -> S:
+        name = kind.__module__.rsplit(".", 1)[-1]
+        SCORES.enter(name, ScoreEntry(name, kind, first_line(kind), learned, any_widths))
+        return kind
+
+    return enter
 
 
 class Sum(Score):

@@ -19,9 +19,8 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from regard.core.attention_paths import attention_paths
 from regard.core.errors import ShapeError
-from regard.core.recorders import Attentive
+from regard.core.recorders import Attentive, attention_paths
 from regard.recording import intervene
 
 Second = tuple[Tensor, Tensor]  # tokens (b, n') and lengths (b,) of the second texts, for pairs

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.core.attention_paths import attention_paths
+from regard.core.recorders import attention_paths
 from regard.core.weights import put_tensors, tensors_of
 from regard.training.processes import Team
 

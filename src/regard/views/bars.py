@@ -8,10 +8,10 @@ from torch import Tensor
 
 from regard.core.errors import ShapeError
 from regard.views.base_view import View
-from regard.views.pack import rows
 from regard.views.picture import COLOUR, figure, font
 from regard.views.shown_text import labels as shown_labels
 from regard.views.shown_text import shown
+from regard.views.weight_matrices import rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

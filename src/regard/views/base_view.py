@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from regard.core.files import write_text
-from regard.views import pack
 from regard.views.picture import captioned, check_file, write
 from regard.views.shown_text import labels, shown
-from regard.views.weight_matrices import Matrix, same_size
+from regard.views.weight_matrices import Matrix, packed, rows, same_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -125,9 +124,9 @@ def paper(matrices: tuple[Matrix, ...], rows: int | None = None) -> None:
 def _sent(m: Matrix, small: bool) -> dict[str, Any]:
     sent: dict[str, Any] = {"name": shown(m.name), "layer": m.layer, "head": m.head}
     sent["shape"] = list(m.weights.shape)
-    sent["weights"] = pack.rows(m.weights) if small else None
+    sent["weights"] = rows(m.weights) if small else None
     if not small:
-        sent["packed"] = pack.packed(m.weights)
+        sent["packed"] = packed(m.weights)
     if m.signed:
         sent["signed"] = True
     if m.target is not None:

@@ -1,5 +1,10 @@
-"""Weights in every form people have them in, as one list of matrices with names."""
+"""Weights in every form people have them in, as one list of matrices with names; and as numbers to send.
 
+Numbers have few digits where there are few, and two bytes each where there are many. Either way exactly 0
+stays exactly 0, and nothing else becomes 0: sparse weights arrive sparse.
+"""
+
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +19,7 @@ from regard.core.errors import ShapeError
 
 Array = NDArray[np.floating[Any]]
 Weights = Tensor | Attended | Sequence[Any] | Mapping[str, Any]
+DIGITS = 5  # significant ones, of numbers for the browser
 CELLS = 1 << 24  # of all matrices together: 4,096 × 4,096
 
 
@@ -153,3 +159,21 @@ def _checked(matrices: tuple[Matrix, ...]) -> None:
         if broken := int((~np.isfinite(m.weights)).sum()):
             where = f" of {m.name}" if m.name else ""
             raise ValueError(f"weights must be finite; {broken}{where} are NaN or infinite.")
+
+
+def rows(p: Array) -> list[list[float]]:
+    """Nested lists, rounded to DIGITS significant digits."""
+    return [[_short(value) for value in row] for row in p.tolist()]
+
+
+def packed(p: Array) -> str:
+    """Base64 of bfloat16 (the upper half of a float32), little-endian, row by row: about 2½ digits."""
+    bits = np.ascontiguousarray(p, dtype=np.float32).view(np.uint32)
+    codes = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16  # round half to even, as hardware does
+    lost = (p != 0) & ((codes & 0x7FFF) == 0)
+    codes = np.where(lost, 1 | ((p < 0).astype(np.uint32) << 15), codes)
+    return b64encode(np.where(p == 0, 0, codes).astype("<u2").tobytes()).decode("ascii")
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.{DIGITS - 1}e}") if value else 0

@@ -51,7 +51,7 @@ class ClassifierModel(nn.Module):
     """A classifier of texts.
 
     `attention_paths` has its attentions by role, as module paths: "reader" and, in a Transformer, "self". A
-    role that a model does not have is absent (`regard.core.attention_paths`).
+    role that a model does not have is absent (`regard.core.recorders`).
     """
 
     config: Any

@@ -16,7 +16,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from regard.models.parts.packing import without_autocast
+from regard.models.parts.bidirectional import without_autocast
 
 
 class OrthogonalLSTM(nn.Module):
