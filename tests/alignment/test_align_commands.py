@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 import regard
+import regard.alignment.forced_alignment
 import regard.tasks.alignment
-import regard.tasks.forced_alignment
 from regard.alignment import Links, score
 from regard.alignment.formats import read, write
 from regard.cli import app

@@ -8,6 +8,7 @@ import pytest
 import regard
 from alignment import published
 from regard.alignment import AlignerSettings, Links, score, train
+from regard.alignment.forced_alignment import align_by_aligner
 from regard.alignment.formats import read
 from regard.alignment.hidden_markov import hidden_markov, independent
 from regard.alignment.pieces import cut
@@ -17,7 +18,6 @@ from regard.data import CORPORA
 from regard.data.text import DataError
 from regard.runs.folder import write_settings
 from regard.tasks.alignment import ALIGNMENT, Vocabularies
-from regard.tasks.forced_alignment import align_by_aligner
 
 
 def enumerated(lexical, empty, jumps, p0):

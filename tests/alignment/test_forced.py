@@ -9,11 +9,11 @@ import torch
 import regard
 from regard.alignment import Links
 from regard.alignment.choose import Head
+from regard.alignment.forced_alignment import align, forced
 from regard.core.errors import RunError
 from regard.data import Tokenizer
 from regard.data.segments import by_word, segments
 from regard.models import TRANSLATORS
-from regard.tasks.forced_alignment import align, forced
 from regard.tasks.translation import TRANSLATION, Tokenizers
 from regard.tasks.translator import Translator
 

@@ -14,10 +14,10 @@ import torch
 
 from claims.experiment import FIRST, Pairs, accuracy, held, over_seeds, report, train
 from regard.alignment import Links, score
+from regard.alignment.forced_alignment import align, forced
 from regard.data.corpora import dictionary, reverse
 from regard.data.segments import split_at_spaces
 from regard.models import TRANSLATORS
-from regard.tasks.forced_alignment import align, forced
 from regard.tasks.translation import TRANSLATION, Tokenizers
 from regard.tasks.translator import Translator
 

@@ -9,7 +9,7 @@ from torch import nn
 from explanations.toys import classifier, texts
 from regard.explanations.diffmask import Gates, divergence, learn_gates, states
 from regard.models.parts.hard_concrete import LOW, open_probability, sample_gates
-from regard.tasks.subject import real, subject
+from regard.models.subject import real, subject
 
 EVIDENCE = {2: 0, 3: 1, 4: 2}  # token: the class it speaks for; 5 and above say nothing
 

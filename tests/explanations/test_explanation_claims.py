@@ -22,7 +22,7 @@ from regard.explanations.flow_network import flowing
 from regard.explanations.layer_stack import Stack, stack
 from regard.explanations.rollout import rolled
 from regard.models.classifiers import CLASSIFIERS
-from regard.tasks.subject import real
+from regard.models.subject import real
 
 LAYERS, STEPS, BATCH, ASKED = 6, 1000, 64, 200
 LABELS = {"singular": 0, "plural": 1}

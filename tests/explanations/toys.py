@@ -6,7 +6,7 @@ from torch import nn
 from regard import Attention, MultiHead
 from regard.masks import Causal, Lengths
 from regard.models.classifiers import CLASSIFIERS
-from regard.tasks.subject import real
+from regard.models.subject import real
 
 VOCABULARY, MASK = 11, 1
 SIZES = dict(vocabulary=VOCABULARY, classes=3, embedding=8, dropout=0.2, word_dropout=0.1)

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from regard.audits.measures import tvd
 from regard.models.classifiers import ClassifierModel
+from regard.models.subject import eval_mode
 from regard.recording import record
-from regard.tasks.subject import eval_mode
 
 FLOOR = 1e-6  # weights of the base below it count as this in KL, which is infinite at 0
 

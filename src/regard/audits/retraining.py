@@ -24,9 +24,9 @@ from regard.core.tokens import UNK
 from regard.data.padding import batches_by_length, padded
 from regard.models.classifiers import ClassifierModel
 from regard.models.classifiers.one_query import OneQuery
+from regard.models.subject import eval_mode
 from regard.recording import record
 from regard.tasks.case import Case, NotApplicable, Texts, Trainable
-from regard.tasks.subject import eval_mode
 from regard.training import Training
 from regard.training.optimiser import optimiser
 from regard.training.schedules import rate_at

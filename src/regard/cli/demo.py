@@ -123,8 +123,8 @@ def show(
 def align_words(screen: Any, system: "Translator", pairs: "list[Pair]") -> None:
     """Print alignment error rates: of an aligner, English–French, and of the translator's attention."""
     from regard.alignment import train
+    from regard.alignment.forced_alignment import align_by_aligner
     from regard.data import CORPORA
-    from regard.tasks.forced_alignment import align_by_aligner
 
     screen.print(
         "\n[bold]Which word stands for which[/]: alignment error rate (0 is perfect), words that stand for "

@@ -18,5 +18,5 @@ from regard.explanations.norms import norms as norms
 from regard.explanations.null_space import freedom as freedom
 from regard.explanations.null_space import other_weights as other_weights
 from regard.explanations.rollout import rollout as rollout
-from regard.tasks.token_identity import identified as identified
-from regard.tasks.token_identity import linear_map as linear_map
+from regard.models.token_identity import identified as identified
+from regard.models.token_identity import linear_map as linear_map

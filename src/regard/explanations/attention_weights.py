@@ -13,8 +13,8 @@ from torch import Tensor
 from regard.explanations.layer_stack import stack
 from regard.explanations.methods import register
 from regard.models.classifiers import ClassifierModel
+from regard.models.subject import Second, eval_mode, subject
 from regard.recording import record
-from regard.tasks.subject import Second, eval_mode, subject
 
 
 @register(needs="weights")

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from regard.core.recorders import attention_paths
 from regard.explanations.methods import register
+from regard.models.subject import Second, Target, eval_mode, explained_attentions, subject
 from regard.recording import intervene
-from regard.tasks.subject import Second, Target, eval_mode, explained_attentions, subject
 
 
 @register(needs="gradients", signed=True)

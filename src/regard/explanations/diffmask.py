@@ -30,7 +30,7 @@ from torch.nn import functional as F
 
 from regard.core.recorders import attention_paths
 from regard.models.parts.hard_concrete import open_probability, sample_gates
-from regard.tasks.subject import Second, Subject, eval_mode, subject
+from regard.models.subject import Second, Subject, eval_mode, subject
 
 OPEN = 2.0  # the scores of gates before they have learned
 START, RISE = 3.0, 0.02  # initial log λ, and its largest change in a step

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.explanations.layer_stack import stack
 from regard.explanations.methods import register
 from regard.explanations.null_space import column_projector
-from regard.tasks.subject import Second
+from regard.models.subject import Second
 
 
 @register(needs="values", signed=True)

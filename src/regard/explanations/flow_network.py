@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from regard.explanations.layer_stack import Stack, explained, stack
 from regard.explanations.methods import register
-from regard.tasks.subject import Second
+from regard.models.subject import Second
 
 LEAST = 1e-14  # of the largest capacity: smaller ones count as 0
 

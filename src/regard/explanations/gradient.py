@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.explanations.methods import register
-from regard.tasks.subject import Second, Target, slopes, subject
+from regard.models.subject import Second, Target, slopes, subject
 
 
 @register(needs="gradients")

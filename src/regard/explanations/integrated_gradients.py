@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.core.errors import ShapeError
 from regard.explanations.methods import register
-from regard.tasks.subject import Second, Target, eval_mode, held, subject
+from regard.models.subject import Second, Target, eval_mode, held, subject
 
 TOKENS = 1 << 15  # times steps, that are computed at once
 CLOSE, DOUBLINGS = 0.01, 4

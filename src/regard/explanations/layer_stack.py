@@ -19,8 +19,7 @@ from regard.core.errors import ShapeError
 from regard.core.recorders import attention_paths
 from regard.core.shapes import check_float
 from regard.heads import MultiHead
-from regard.recording import record
-from regard.tasks.subject import (
+from regard.models.subject import (
     Second,
     Subject,
     checked_lengths,
@@ -29,6 +28,7 @@ from regard.tasks.subject import (
     real,
     subject,
 )
+from regard.recording import record
 
 
 @dataclass(frozen=True, eq=False)

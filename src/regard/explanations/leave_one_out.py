@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.explanations.methods import register
-from regard.tasks.subject import Second, Subject, Target, eval_mode, subject
+from regard.models.subject import Second, Subject, Target, eval_mode, subject
 
 TOKENS = 1 << 15  # that are computed at once
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.explanations.layer_stack import stack
 from regard.explanations.methods import register
-from regard.tasks.subject import Second
+from regard.models.subject import Second
 
 
 @register(needs="values")

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.explanations.layer_stack import Stack, explained, stack
 from regard.explanations.methods import register
-from regard.tasks.subject import Second
+from regard.models.subject import Second
 
 
 @register(needs="weights")

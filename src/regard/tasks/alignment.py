@@ -19,6 +19,7 @@ from regard.alignment.bitext import Vocabulary
 from regard.alignment.direction import Direction
 from regard.alignment.error_rate import score
 from regard.alignment.expectation import train
+from regard.alignment.forced_alignment import Aligned, align_by_aligner
 from regard.alignment.formats import read, write
 from regard.alignment.links import Links
 from regard.core.errors import RunError, SettingsError, WeightsError
@@ -28,7 +29,6 @@ from regard.core.settings import from_dict, setting
 from regard.data import CORPORA
 from regard.data.segments import Segments, Span, split_words
 from regard.data.text import DataError, pairs
-from regard.tasks.forced_alignment import Aligned, align_by_aligner
 from regard.tasks.system import Scores, System
 from regard.tasks.task import Say, Task
 
@@ -223,7 +223,7 @@ class WordAligner(System):
         return 0
 
     def align(self, pairs: Sequence[tuple[str, str]], **options: Any) -> Aligned:
-        """Word links of sentence pairs; options as those of `tasks.forced_alignment.align`."""
+        """Word links of sentence pairs; options as those of `alignment.forced_alignment.align`."""
         if options.pop("reverse", None) is not None or options.pop("head", None) is not None:
             raise ValueError(
                 "an aligner has no heads and aligns both ways: reverse and head are for translators."

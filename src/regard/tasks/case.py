@@ -25,7 +25,7 @@ from regard.training import Training
 if TYPE_CHECKING:
     from regard.alignment.links import Links
     from regard.models.classifiers import ClassifierModel
-    from regard.tasks.subject import Subject
+    from regard.models.subject import Subject
 
 POSITIONS = 1 << 14  # tokens that are read at once, padding included
 Texts = Sequence[Sequence[Any]]

@@ -13,11 +13,11 @@ from regard.data.labelled import Labelled
 from regard.data.padding import padded
 from regard.data.text import DataError
 from regard.models.classifiers import ClassifierModel
+from regard.models.subject import Subject, eval_mode, slopes, subject
 from regard.recording import record
 from regard.tasks.case import Case, Texts, Trainable, WithWeights
 from regard.tasks.classification import CLASSIFICATION, ClassificationAudit, located
 from regard.tasks.classifier import Classifier
-from regard.tasks.subject import Subject, eval_mode, slopes, subject
 
 Item = str | tuple[str, str] | Labelled
 

@@ -31,9 +31,9 @@ from regard.tasks.translation import (
 )
 
 if TYPE_CHECKING:
+    from regard.alignment.forced_alignment import Aligned
     from regard.alignment.links import Links
     from regard.tasks.case import Case
-    from regard.tasks.forced_alignment import Aligned
 
 POSITIONS = 8192  # source tokens times beams that are decoded at once
 BLOCK = 500  # sentences between two reports of progress
@@ -240,8 +240,8 @@ class Translator(System):
         return answer.source_tokens, answer.target_tokens
 
     def align(self, pairs: Sequence[tuple[str, str]], **options: Any) -> "Aligned":
-        """Word links of sentence pairs, from attention (`tasks.forced_alignment.align`)."""
-        from regard.tasks.forced_alignment import align
+        """Word links of sentence pairs, from attention (`alignment.forced_alignment.align`)."""
+        from regard.alignment.forced_alignment import align
 
         return align(self, pairs, **options)
 

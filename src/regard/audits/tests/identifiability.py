@@ -17,8 +17,8 @@ from torch import Tensor
 from regard.audits.finding import Finding
 from regard.audits.measures import bootstrap
 from regard.audits.register import register
+from regard.models.token_identity import identified, linear_map
 from regard.tasks.case import Case, NotApplicable
-from regard.tasks.token_identity import identified, linear_map
 
 
 @register(None)

@@ -10,10 +10,10 @@ trained on the pairs.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.alignment.aligner import Aligner
 from regard.alignment.bitext import Floats
@@ -26,14 +26,40 @@ from regard.attention import concat_steps
 from regard.core.errors import RunError
 from regard.data.padding import batches_by_length
 from regard.data.segments import Segments, by_word, segments
+from regard.data.tokenizer import Tokenizer
 from regard.recording import record
-from regard.tasks.translator import Translator
 
 POSITIONS = 4096  # source and target tokens that are decoded at once
 Pairs = Sequence[tuple[str, str]]
 Gold = Sequence[Links]
 LEARNED = 20_000  # pairs that an aligner is trained on, for its agreement
 BLOCK = 2_000  # pairs whose weights are in memory
+
+
+class ForcedDecoder(Protocol):
+    """What is asked of a translator."""
+
+    model: nn.Module
+    reverse: Any  # the one trained with it in the other direction, or None
+
+    @property
+    def layers(self) -> list[str]:
+        """The paths of its attentions to the source."""
+        ...
+
+    @property
+    def source_tokenizer(self) -> Tokenizer:
+        """What cuts sources."""
+        ...
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        """What cuts targets."""
+        ...
+
+    def forward(self, inputs: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> Any:
+        """One pass over sources and targets given as tokens."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +72,10 @@ class Aligned:
 
 
 def align(
-    system: Translator,
+    system: ForcedDecoder,
     pairs: Pairs,
     *,
-    reverse: Translator | None = None,
+    reverse: ForcedDecoder | None = None,
     gold: Gold | None = None,
     head: Head | None = None,
     method: str | None = None,
@@ -138,7 +164,7 @@ def align_by_aligner(
 
 
 def forced(
-    system: Translator, pairs: Pairs, only: Head | None = None
+    system: ForcedDecoder, pairs: Pairs, only: Head | None = None
 ) -> Iterator[tuple[int, dict[Head, Floats]]]:
     """For each pair, in some order, its number and by head the weights (m + 1, n) between words.
 
@@ -237,6 +263,6 @@ def _in_order(found: Iterable[tuple[int, dict[Head, Floats]]]) -> list[dict[Head
     return [weights for _, weights in sorted(found, key=lambda one: one[0])]
 
 
-def _weights_by_word(system: Translator, pairs: Pairs, view: View) -> dict[int, Floats]:
+def _weights_by_word(system: ForcedDecoder, pairs: Pairs, view: View) -> dict[int, Floats]:
     """Weights (m, n) of each pair with words."""
     return {k: view.correct(found) for k, found in forced(system, pairs, view.head)}

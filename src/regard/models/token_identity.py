@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.core.errors import ShapeError
-from regard.tasks.subject import checked_lengths, real
+from regard.models.subject import checked_lengths, real
 
 
 def identified(
