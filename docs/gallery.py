@@ -11,13 +11,13 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 PAGE, IMAGES = DOCS / "gallery.md", DOCS / "images"
 EXAMPLES = sorted((DOCS.parent / "examples").glob("plot_*.py"))
-FIRST = ["saliency_map", "alignment_lines", "words_by_weight", "all_heads", "decoding_steps"]
+FIRST = ["heat_map", "alignment_lines", "words_by_weight", "all_heads", "decoding_steps"]
 BEGINNING = """# Gallery
 
 Every picture here is drawn by a short script in `examples/`. Run one, and it leaves its picture behind:
 
 ```sh
-python examples/plot_saliency_map.py
+python examples/plot_heat_map.py
 ```
 """
 

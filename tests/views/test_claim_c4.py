@@ -1,4 +1,4 @@
-"""Claim C4: the lectures' saliency map has the source across and the target down, 0 black and 1 white."""
+"""Claim C4: the lectures' heat map has the source across and the target down, 0 black and 1 white."""
 
 import numpy as np
 import torch

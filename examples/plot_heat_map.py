@@ -1,7 +1,7 @@
-"""Which source words did each target word look at? The saliency map of the lectures: 0 is black, 1 is white.
+"""Which source words did each target word look at? A heat map as in the lectures: 0 is black, 1 is white.
 
 Words that mean the same have nearly the same vector here, so the weights show the alignment of the two
-sentences: French turns "European Economic Area" round, and the map shows it as a line against the diagonal.
+sentences: French turns "European Economic Area" round, and the picture shows it as a line against the diagonal.
 """
 
 import torch
@@ -18,6 +18,6 @@ query = keys[means] + 0.3 * torch.randn(len(target), 32)
 
 seen = regard.attend(query, keys)
 print(f"the largest weight is {seen.weights.max():.2f}, and every row sums to 1")
-print(heat_map(seen, source, target, ramp="black_to_white").save("saliency_map.png"))
+print(heat_map(seen, source, target, ramp="black_to_white").save("heat_map.png"))
 
 # Now change ramp to "even": can you tell a weight of 0.01 from one of 0?
