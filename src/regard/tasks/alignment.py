@@ -7,6 +7,7 @@ Two hidden Markov models, one in each direction, trained by expectation–maximi
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +32,7 @@ from regard.data.segments import Segments, Span, split_words
 from regard.data.text import DataError, pairs
 from regard.tasks.system import Scores, System
 from regard.tasks.task import Say, Task
+from regard.tasks.text_data import SOURCE, PairFiles
 
 WORDS = "vocabulary.json"
 TABLES = ("table", "empty", "jumps", "first")
@@ -42,12 +44,7 @@ class AlignmentData:
     """Where the sentence pairs come from."""
 
     corpus: str | None = setting(None, "A generated corpus instead of files.", option="--corpus")
-    source: str | None = setting(
-        None,
-        "Sentences, one per line (.gz too); or pairs in one .tsv or .jsonl.",
-        option="--source",
-        metavar="FILE",
-    )
+    source: str | None = setting(None, SOURCE, option="--source", metavar="FILE")
     target: str | None = setting(None, "Their translations, line by line.", option="--target", metavar="FILE")
     pairs: int = setting(GENERATED, "Pairs of the generated corpus.")
 
@@ -60,18 +57,6 @@ class AlignmentSettings:
     task: Literal["alignment"] = "alignment"
     seed: int = 1
     alignment: AlignerSettings = setting(factory=AlignerSettings)
-
-
-@dataclass(frozen=True)
-class AlignmentEvaluation:
-    """What `regard evaluate` asks of an aligner."""
-
-    source: str | None = setting(None, "Sentences (.gz too), or pairs in one .tsv or .jsonl.", metavar="FILE")
-    target: str | None = setting(None, "Their translations.", metavar="FILE")
-    gold_alignments: str | None = setting(
-        None, "Gold links between the words of source and target.", metavar="FILE"
-    )
-    base: int | None = setting(None, "What gold links count from, 0 or 1, if they do not tell.")
 
 
 @dataclass(frozen=True)
@@ -102,7 +87,7 @@ class AlignmentTask(Task):
     name = "alignment"
     says = "Train a word aligner into DIR; `regard align DIR` then uses it."
     makes, examples, unit = "word aligner", "pairs", "pairs"
-    Settings, Evaluation = AlignmentSettings, AlignmentEvaluation
+    Settings, Evaluation = AlignmentSettings, PairFiles
     models, default_model = Table("model", {}), ""
     corpora = CORPORA
     model_options: Mapping[str, str] = {}
@@ -130,8 +115,8 @@ class AlignmentTask(Task):
         if data.corpus is None and data.source is None:
             raise SettingsError("data.source and data.target (files), or data.corpus, must be given.")
         if data.corpus is not None:
-            made = CORPORA[data.corpus](seed=settings.seed, split="train")
-            bitext = [(pair.source, pair.target) for pair, _ in zip(made, range(data.pairs), strict=False)]
+            made = CORPORA[data.corpus](settings.seed, "train")
+            bitext = [(pair.source, pair.target) for pair in islice(made, data.pairs)]
         else:
             assert data.source is not None
             bitext = list(pairs(data.source, data.target))
@@ -245,9 +230,7 @@ class WordAligner(System):
         sizes = {"source_words": len(self.parts.source), "target_words": len(self.parts.target)}
         return Scores(sizes, f"{sizes['source_words']:,} and {sizes['target_words']:,} different words")
 
-    def evaluate(
-        self, options: AlignmentEvaluation, progress: Callable[[int, int], None] | None = None
-    ) -> Scores:
+    def evaluate(self, options: PairFiles, progress: Callable[[int, int], None] | None = None) -> Scores:
         if options.source is None or options.gold_alignments is None:
             raise RunError(
                 f"{self.folder} holds a word aligner: --source, --target and --gold-alignments are needed."

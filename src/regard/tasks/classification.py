@@ -7,7 +7,6 @@ validation is without it.
 """
 
 import math
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -25,17 +24,16 @@ from regard.data.batches import Batch
 from regard.data.class_names import Classes
 from regard.data.fields import Field, Row, number_field, token_field
 from regard.data.labelled import Labelled, labelled
-from regard.data.splits import Part, held_out
+from regard.data.splits import Part
 from regard.data.text import DataError, lines
 from regard.data.tokenizer import Tokenizer
 from regard.data.vectors import vectors
 from regard.models.classifiers import CLASSIFIERS, ClassifierModel
 from regard.models.classifiers.classifier_model import Common
 from regard.tasks.task import Located, Say, Task
-from regard.tasks.text_data import TextData
+from regard.tasks.text_data import SAMPLE, TextData, examples, located, make_tokenizer
 from regard.training import Training
 
-SAMPLE = 1_000_000  # texts a vocabulary is made from
 ENDS = (".", "!", "?", "…", "。", "！", "？")  # how the last token of a sentence ends
 TOKENIZER, CLASSES = "tokenizer.json", "classes.json"
 
@@ -59,6 +57,8 @@ def strength(option: str, says: str, default: float = 0.0) -> Any:
 class ClassificationData(TextData):
     """Where the texts come from, and how they are cut into tokens."""
 
+    files = ("train", "valid")
+
     texts: int = setting(20_000, "Texts of the generated corpus.", least=1)
     train: str | None = setting(
         None,
@@ -78,9 +78,6 @@ class ClassificationData(TextData):
     tokens: Literal["bpe", "word", "character"] = setting("word", "How text is cut into tokens.")
     vocabulary: int = setting(20_000, "Different tokens.", least=1)
     longest: int = setting(512, "Tokens of a text; longer ones are left out of training.", least=1)
-
-    def files(self) -> tuple[str | None, str]:
-        return self.train if self.train is not None else self.valid, "train"
 
 
 @dataclass(frozen=True)
@@ -200,15 +197,8 @@ class ClassificationTask(Task):
     def read(self, settings: ClassificationSettings, part: Part) -> Iterator[Located]:
         """Labelled texts."""
         data = settings.data
-        if data.train is None:
-            assert data.corpus is not None
-            made = LABELLED[data.corpus](settings.seed, part)
-            count = data.texts if part == "train" else data.held_out
-            return ((f"{data.corpus}, text {i}", text) for i, text in enumerate(islice(made, count), 1))
-        if data.valid is not None:
-            return located(data.train if part == "train" else data.valid)
-        train = data.train
-        return held_out(lambda: located(train), [train], part, data.held_out, "text")
+        files = (data.train,), (data.valid,)
+        return examples(data, LABELLED, settings.seed, data.texts, labelled, *files, part, "text")
 
     def parts(self, settings: ClassificationSettings, say: Say) -> TextParts:
         """Tokenizer and classes, made from the training texts."""
@@ -218,11 +208,8 @@ class ClassificationTask(Task):
             classes.check(text, where)
         self.make_model(settings, _sizes(8, classes))  # some models take no second text
         some = islice(self.read(settings, "train"), SAMPLE)
-        written = (line for _, text in some for line in (text.text, text.second) if line is not None)
-        with warnings.catch_warnings():  # that the texts have not so many words
-            warnings.simplefilter("ignore")
-            tokenizer = Tokenizer.train(written, data.tokens, data.vocabulary)
-        say(f"a vocabulary of {len(tokenizer):,} {data.tokens} tokens")
+        every = (one for _, text in some for one in (text.text, text.second))
+        tokenizer = make_tokenizer((one for one in every if one is not None), data, say)
         if settings.regularizers is not None and (words := settings.regularizers.deceive):
             say(f"{len(set(forbidden(words, tokenizer))):,} of {len(words):,} forbidden words are in it")
         parts = TextParts(tokenizer, classes)
@@ -343,9 +330,9 @@ def texts_of(batch: Batch) -> tuple[Tensor, ...]:
     return tuple(part for name in sides for part in (batch[name], batch.lengths[name]))
 
 
-def located(file: str) -> Iterator[Located]:
-    """Labelled texts of a file, each with where it stands."""
-    return ((f"{file}, text {i}", text) for i, text in enumerate(labelled(file), 1))
+def labelled_texts(file: str, classes: Classes) -> list[Labelled]:
+    """The labelled texts of a file, whose labels must be known."""
+    return [classes.check(text, where) for where, text in located(file, labelled(file), "text")]
 
 
 def forbidden(words: Sequence[str], tokenizer: Tokenizer) -> list[int]:

@@ -16,7 +16,7 @@ from regard.models.classifiers import ClassifierModel
 from regard.models.subject import Subject, eval_mode, slopes, subject
 from regard.recording import record
 from regard.tasks.case import Case, Texts, Trainable, WithWeights
-from regard.tasks.classification import CLASSIFICATION, ClassificationAudit, located
+from regard.tasks.classification import CLASSIFICATION, ClassificationAudit, labelled_texts
 from regard.tasks.classifier import Classifier
 
 Item = str | tuple[str, str] | Labelled
@@ -117,7 +117,7 @@ def audited_case(system: Classifier, options: ClassificationAudit) -> tuple[Case
     """The case of the files that are named, and what they hold in one string."""
     if options.data is None:
         raise RunError(f"{system.folder} holds a classifier: --data, labelled texts to audit on, is needed.")
-    texts = [system.classes.check(text, where) for where, text in located(options.data)]
+    texts = labelled_texts(options.data, system.classes)
     if options.train is None:
         return case_of_texts(system, texts), repr((texts, None))
     train = trainable(system, options.train)
@@ -128,7 +128,7 @@ def audited_case(system: Classifier, options: ClassificationAudit) -> tuple[Case
 def trainable(system: Classifier, file: str) -> Trainable:
     """The labelled texts of a file and how the system was trained; longer texts than it took are left out."""
     settings = system.settings
-    items = [system.classes.check(item, where) for where, item in located(file)]
+    items = labelled_texts(file, system.classes)
     encoded = system.tokenizer.encode_many([item.text for item in items])
     kept = [i for i, text in enumerate(encoded) if 0 < len(text) <= settings.data.longest]
     labels = torch.tensor([system.classes.number[items[i].label] for i in kept])

@@ -26,7 +26,7 @@ from regard.tasks.classification import (
     ClassificationEvaluation,
     ClassificationSettings,
     TextParts,
-    located,
+    labelled_texts,
 )
 from regard.tasks.system import Forward, Scores, System
 
@@ -231,7 +231,7 @@ class Classifier(System):
             raise RunError(
                 f"{self.folder} holds a classifier: --data, a .tsv or .jsonl of labelled texts, is needed."
             )
-        return self.score([self.classes.check(text, where) for where, text in located(options.data)])
+        return self.score(labelled_texts(options.data, self.classes))
 
     def case(self, items: Sequence[Any], **options: Any) -> "Case":
         """Texts, pairs of texts, or labelled texts with or without highlights."""

@@ -1,17 +1,27 @@
-"""Settings that tasks on text share: where texts come from, and how they are cut into tokens."""
+"""What tasks on text share: where examples come from, held out or not, and how text is cut into tokens."""
 
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from itertools import islice
+from typing import Any, ClassVar, Literal
 
 from regard.core.errors import SettingsError
 from regard.core.settings import Group, setting
+from regard.data.splits import Part, held_out
+from regard.data.tokenizer import Tokenizer
+from regard.tasks.task import Located, Say
+
+SAMPLE = 1_000_000  # texts a vocabulary is made from
+SOURCE = "Sentences, one per line (.gz too); or pairs in one .tsv or .jsonl."
 
 
 @dataclass(frozen=True)
 class TextData(Group):
-    """A generated corpus or files; `files` names the setting of the file, `size` that of a corpus's size."""
+    """A generated corpus or files."""
 
     group = "data"
+    files: ClassVar[tuple[str, ...]]  # settings that name files; the first is the one to train on
 
     corpus: str | None = setting(None, "A generated corpus instead of files.", option="--corpus")
     held_out: int = setting(
@@ -22,14 +32,67 @@ class TextData(Group):
     longest: int = setting(256, "Tokens of a text; examples with longer ones are left out.", least=1)
     fingerprint: str | None = setting(None, "Of the encoded examples: written by the run itself.")
 
-    def files(self) -> tuple[str | None, str]:
-        """The file to train on, and what its setting is called."""
-        raise NotImplementedError
-
     def __post_init__(self) -> None:
         super().__post_init__()
-        file, name = self.files()
-        if self.corpus is None and file is None:
-            raise SettingsError(f"data.{name} (a file), or data.corpus, must be given.")
-        if self.corpus is not None and file is not None:
-            raise SettingsError(f"data.corpus and data.{name} exclude each other; give one of them.")
+        given = [name for name in self.files if getattr(self, name) is not None]
+        if self.corpus is None and self.files[0] not in given:
+            raise SettingsError(f"data.{self.files[0]} (a file), or data.corpus, must be given.")
+        if self.corpus is not None and given:
+            raise SettingsError(f"data.corpus and data.{given[0]} exclude each other; give one of them.")
+
+
+@dataclass(frozen=True)
+class PairFiles:
+    """Options of commands that read sentence pairs, with or without gold word links."""
+
+    source: str | None = setting(None, SOURCE, metavar="FILE")
+    target: str | None = setting(None, "Their translations.", metavar="FILE")
+    gold_alignments: str | None = setting(
+        None,
+        "Gold links between the words of source and target, in Pharaoh's or NAACL's format: adds aer.",
+        metavar="FILE",
+    )
+    base: int | None = setting(None, "What gold links count from, 0 or 1, if they do not tell.")
+
+
+def located(where: str, examples: Iterable[Any], what: str) -> Iterator[Located]:
+    """Examples, each with where it stands: "train.tsv, text 3"."""
+    return ((f"{where}, {what} {i}", example) for i, example in enumerate(examples, 1))
+
+
+def examples(
+    data: TextData,
+    corpora: Mapping[str, Any],
+    seed: int,
+    count: int,
+    read: Callable[..., Iterator[Any]],
+    train: tuple[str | None, ...],
+    valid: tuple[str | None, ...],
+    part: Part,
+    what: str,
+) -> Iterator[Located]:
+    """Generated examples, `count` to learn from, or what `read` finds in files.
+
+    Without files to validate on some of the training examples are held out.
+    """
+    if data.corpus is not None:
+        made = corpora[data.corpus](seed, part)
+        return located(data.corpus, islice(made, count if part == "train" else data.held_out), what)
+    files = train if part == "train" or valid[0] is None else valid
+
+    def every() -> Iterator[Located]:
+        return located(str(files[0]), read(*files), what)
+
+    if valid[0] is not None:
+        return every()
+    return held_out(every, [file for file in files if file is not None], part, data.held_out, what)
+
+
+def make_tokenizer(texts: Iterable[str], data: TextData, say: Say) -> Tokenizer:
+    """A tokenizer of the settings for texts, which may have fewer different tokens than are asked for."""
+    say(f"making a vocabulary of at most {data.vocabulary:,} {data.tokens} tokens")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # how many there are is said here
+        tokenizer = Tokenizer.train(texts, data.tokens, data.vocabulary)
+    say(f"a vocabulary of {len(tokenizer):,} {data.tokens} tokens")
+    return tokenizer

@@ -7,7 +7,6 @@ and ε of all tokens alike (Szegedy et al. 2016, arXiv:1512.00567, §7); validat
 in both directions, and some structural biases, add to the loss (`structural_losses.py`).
 """
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -26,7 +25,7 @@ from regard.data import CORPORA
 from regard.data.batches import Batch
 from regard.data.copying import numbered, numbered_like
 from regard.data.fields import Field, Row, token_field
-from regard.data.splits import Part, held_out
+from regard.data.splits import Part
 from regard.data.text import pairs
 from regard.data.tokenizer import Tokenizer
 from regard.decoding import Limits
@@ -37,18 +36,17 @@ from regard.models.two_way import TwoWay, ahead_of
 from regard.recording import record
 from regard.tasks.structural_losses import between_words, fertility
 from regard.tasks.task import Located, Say, Task
-from regard.tasks.text_data import TextData
+from regard.tasks.text_data import SAMPLE, SOURCE, PairFiles, TextData, examples, make_tokenizer
 from regard.training import Training
 
-SAMPLE = 1_000_000  # pairs a vocabulary is made from
-GENERATED = 20_000  # of a generated corpus, whose pairs are all alike
-SOURCE = "Sentences, one per line (.gz too); or pairs in one .tsv or .jsonl."
-GOLD = "Gold links between the words of source and target, in Pharaoh's or NAACL's format: adds aer."
+GENERATED = 20_000  # pairs of a generated corpus that a vocabulary is made from: all are alike
 
 
 @dataclass(frozen=True)
 class TranslationData(TextData):
     """Where the sentences come from, and how they are cut into tokens."""
+
+    files = ("source", "target", "valid_source", "valid_target")
 
     pairs: int = setting(100_000, "Pairs of the generated corpus.", least=1)
     source: str | None = setting(None, SOURCE, option="--source", metavar="FILE")
@@ -61,9 +59,6 @@ class TranslationData(TextData):
     )
     valid_target: str | None = setting(None, "Their translations.", option="--valid-target", metavar="FILE")
     joint: bool = setting(True, "One vocabulary for both languages.")
-
-    def files(self) -> tuple[str | None, str]:
-        return self.source, "source"
 
 
 @dataclass(frozen=True)
@@ -103,24 +98,18 @@ class TranslationSettings:
 
 
 @dataclass(frozen=True)
-class TranslationEvaluation:
+class TranslationEvaluation(PairFiles):
     """What `regard evaluate` asks of a translator."""
 
-    source: str | None = setting(None, SOURCE, metavar="FILE")
-    target: str | None = setting(None, "Their translations.", metavar="FILE")
     beam: int | None = setting(None, "Width of the beam; 1 is greedy.")
     alpha: float | None = setting(None, "Length penalty.")
-    gold_alignments: str | None = setting(None, GOLD, metavar="FILE")
-    base: int | None = setting(None, "What gold links count from, 0 or 1, if they do not tell.")
 
 
 @dataclass(frozen=True)
-class TranslationAudit:
+class TranslationAudit(PairFiles):
     """What `regard audit` asks of a translator."""
 
-    source: str | None = setting(None, SOURCE, metavar="FILE")
     target: str | None = setting(None, "Their translations; without them, the run's own.", metavar="FILE")
-    gold_alignments: str | None = setting(None, GOLD, metavar="FILE")
     seed: int = 0
 
 
@@ -177,36 +166,17 @@ class TranslationTask(Task):
     def read(self, settings: TranslationSettings, part: Part) -> Iterator[Located]:
         """Pairs (source, target)."""
         data = settings.data
-        if data.corpus is not None:
-            made = CORPORA[data.corpus](seed=settings.seed, split=part)
-            count = data.pairs if part == "train" else data.held_out
-            return (
-                (f"{data.corpus}, pair {i}", (pair.source, pair.target))
-                for i, pair in enumerate(islice(made, count), 1)
-            )
-        assert data.source is not None
-        if data.valid_source is not None:
-            files = (data.source, data.target) if part == "train" else (data.valid_source, data.valid_target)
-            return _located(*files)
-        source, target = data.source, data.target
-        files_ = [file for file in (source, target) if file is not None]
-        return held_out(lambda: _located(source, target), files_, part, data.held_out, "pair")
+        files = (data.source, data.target), (data.valid_source, data.valid_target)
+        found = examples(data, CORPORA, settings.seed, data.pairs, pairs, *files, part, "pair")
+        return ((where, pair[:2]) for where, pair in found)  # those of corpora have links, too
 
     def parts(self, settings: TranslationSettings, say: Say) -> Tokenizers:
         """Tokenizers made from the training pairs."""
         data = settings.data
-        some = GENERATED if data.corpus else SAMPLE
 
         def made(*sides: int) -> Tokenizer:
-            read = islice(self.read(settings, "train"), some)
-            say(f"making a vocabulary of {data.vocabulary:,} {data.tokens} tokens")
-            with warnings.catch_warnings(record=True) as remarks:  # that the text has not so many tokens
-                warnings.simplefilter("always")
-                lines = (pair[side] for _, pair in read for side in sides)
-                tokenizer = Tokenizer.train(lines, data.tokens, data.vocabulary)
-            for remark in remarks:
-                say(str(remark.message))
-            return tokenizer
+            some = islice(self.read(settings, "train"), GENERATED if data.corpus else SAMPLE)
+            return make_tokenizer((pair[side] for _, pair in some for side in sides), data, say)
 
         if data.joint:
             both = made(0, 1)
@@ -333,10 +303,6 @@ def _one_way(model: Any, batch: Batch, smoothing: float, recorded: bool = False)
     seen = concat_steps(calls[path])
     loss = model.loss(hidden, wanted, smoothing) + fertility(model, seen, batch)
     return loss, len(wanted), seen
-
-
-def _located(source: str, target: str | None) -> Iterator[Located]:
-    return ((f"{source}, line {i}", pair) for i, pair in enumerate(pairs(source, target), 1))
 
 
 TRANSLATION = TranslationTask()

@@ -325,7 +325,7 @@ class Translator(System):
             from regard.alignment.formats import read
 
             sizes = [(len(one.split()), len((other or "").split())) for one, other in found]
-            links = read(options.gold_alignments, sizes, gold=True)
+            links = read(options.gold_alignments, sizes, base=options.base, gold=True)
             if len(links) > len(found):
                 raise DataError(
                     f"{options.gold_alignments} has {len(links):,} sentences, and there are {len(found):,}."
