@@ -1,7 +1,7 @@
 """Which source words did each target word look at? A heat map as in the lectures: 0 is black, 1 is white.
 
 Words that mean the same have nearly the same vector here, so the weights show the alignment of the two
-sentences: French turns "European Economic Area" round, and the picture shows it as a line against the diagonal.
+sentences: French turns "European Economic Area" round, which shows as a line against the diagonal.
 """
 
 import torch

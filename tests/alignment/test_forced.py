@@ -15,7 +15,7 @@ from regard.data import Tokenizer
 from regard.data.segments import by_word, segments
 from regard.models import TRANSLATORS
 from regard.tasks.translation import TRANSLATION, Tokenizers
-from regard.tasks.translator import Translator
+from regard.tasks.translator import Translation, Translator
 
 PAIRS = [
     ("the film begins at half past eight", "der Film beginnt um halb neun"),
@@ -48,7 +48,8 @@ def test_weights_are_between_the_words_of_each_pair(name, kind):
         source, target = (" ".join(text.split()) for text in PAIRS[k])
         both = [segments(translator.source_tokenizer, text) for text in (source, target)]
         (ours, theirs), words = (one.tokens for one in both), [one.word_of for one in both]
-        for layer, attended in enumerate(translator.attended(ours, theirs).values()):
+        answer = Translation(source, target, 0.0, 0.0, ours, theirs, translator)
+        for layer, attended in enumerate(answer.attended.values()):
             weights = attended.weights[0].reshape(-1, len(theirs) + 1, len(ours))
             mean = by_head[Head(layer)]
             assert mean.shape == (len(target.split()) + 1, len(source.split()))

@@ -70,9 +70,7 @@ class Classification:
     @cached_property
     def seen(self) -> Record:
         """What the attentions over the words did: `Attended` by path."""
-        with torch.no_grad(), record(self.system.model, self.system.layers) as seen:
-            self.system.forward(*([one] for one in self.system.tokens(self)))
-        return seen
+        return self.system.recorded([self], self.system.layers)
 
     @property
     def attended(self) -> dict[str, Attended]:

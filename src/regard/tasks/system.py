@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from regard.attention import concat_steps
+from regard.attention import Attended, concat_steps
 from regard.core.errors import RunError
 from regard.data.segments import Segments, Span, segments
 from regard.data.tokenizer import Tokenizer
-from regard.recording import intervene, record
+from regard.recording import Record, intervene, record
 
 if TYPE_CHECKING:
     from regard.tasks.case import Case
@@ -186,14 +186,22 @@ class System:
         """Input and answer of an answer, as `forward` takes them."""
         return answer.tokens, []
 
+    def recorded(self, answers: Sequence[Any], paths: Sequence[str]) -> Record:
+        """What attentions do, by path, while the model reads inputs and answers once more."""
+        given, said = zip(*map(self.tokens, answers), strict=True)
+        with torch.no_grad(), record(self.model, paths) as seen:
+            self.forward(given, said)
+        return seen
+
+    def attended(self, answer: Any, paths: Sequence[str] | None = None) -> dict[str, Attended]:
+        """The same of one answer, all steps together: weights (1, [heads,] m, n); default: of its layers."""
+        paths = self.layers if paths is None else paths
+        seen = self.recorded([answer], paths) if paths else {}
+        return {path: concat_steps(seen[path]) for path in paths}
+
     def weights(self, answer: Any) -> list[Tensor]:
         """The weights between the tokens of an answer and its input, (heads, m, n), for each layer name."""
-        if not self.layers:
-            return []
-        given, said = self.tokens(answer)
-        with torch.no_grad(), record(self.model, self.layers) as seen:
-            self.forward([given], [said])
-        found = (concat_steps(seen[path]).weights[0] for path in self.layers)
+        found = [one.weights[0] for one in self.attended(answer).values()]
         return [one if one.dim() == 3 else one.unsqueeze(0) for one in found]
 
     def self_weights(self, answer: Any) -> tuple[list[Tensor], int]:
@@ -201,10 +209,7 @@ class System:
         paths = self.attention_paths.get("self", [])
         if not paths:
             raise RunError(f"this {self.task.makes} has no self-attention over its input.")
-        given, said = self.tokens(answer)
-        with torch.no_grad(), record(self.model, paths) as seen:
-            self.forward([given], [said])
-        return [seen[path][-1].weights[0] for path in paths], self.ahead
+        return [one.weights[0] for one in self.attended(answer, paths).values()], self.ahead
 
     def masking(self, tokens: Sequence[int]) -> AbstractContextManager[None]:
         """A block in which these tokens of the input (positions) get no weight, the rest renormalised."""

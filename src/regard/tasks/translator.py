@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn import functional as F
 
-from regard.attention import Attended, concat_steps
+from regard.attention import Attended
 from regard.core.errors import RunError
 from regard.core.tokens import BOS, EOS
 from regard.data.copying import numbered
@@ -18,7 +18,6 @@ from regard.data.segments import Segments, segments_of_ids
 from regard.data.text import DataError, lines, pairs
 from regard.data.tokenizer import Tokenizer
 from regard.decoding import Hypothesis, beam, greedy
-from regard.recording import record
 from regard.tasks.bleu import Quality, quality
 from regard.tasks.system import Forward, Scores, System
 from regard.tasks.translation import (
@@ -75,7 +74,7 @@ class Translation:
     @cached_property
     def attended(self) -> dict[str, Attended]:
         """The source–target attentions by path: weights (1, [heads,] m, n), m with the end."""
-        return self.system.attended(self.source_tokens, self.target_tokens)
+        return self.system.attended(self)
 
     @cached_property
     def copied(self) -> list[float]:
@@ -213,15 +212,6 @@ class Translator(System):
         source, lengths = padded(inputs, self.device)
         written, _ = padded([[BOS, *target] for target in answers], self.device)
         return Forward(self.model(source, lengths, written), self.model.logits)
-
-    def attended(self, source: list[int], target: list[int]) -> dict[str, Attended]:
-        """The source–target attentions of a pair given as tokens, by path."""
-        paths = self.layers
-        if not paths:
-            return {}
-        with torch.no_grad(), record(self.model, paths) as seen:
-            self.forward([source], [target])
-        return {path: concat_steps(seen[path]) for path in paths}
 
     def copied(self, source: list[int], target: list[int]) -> list[float]:
         """For each target token, the share of its probability that comes from copying; or empty."""
