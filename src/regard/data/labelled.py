@@ -31,6 +31,13 @@ class Labelled:
     second: str | None = None
     highlights: Spans | None = None  # of characters; None if not annotated
 
+    @classmethod
+    def of_words(cls, words: Iterable[str], label: str, highlighted: Iterable[int]) -> "Labelled":
+        """A text of these words, some of them (positions) highlighted."""
+        text = " ".join(words)
+        spans = split_words(text)
+        return cls(text, label, None, tuple(spans[i] for i in sorted(highlighted)))
+
     @property
     def highlighted(self) -> list[bool] | None:
         """For each word (`split_words`) whether any of it is highlighted; None if not annotated."""

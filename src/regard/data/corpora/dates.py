@@ -17,21 +17,19 @@ from random import Random
 from typing import Any
 
 from regard.data.corpora import numerals
-from regard.data.corpora.phrase import Frame, Phrase, pick, whole
+from regard.data.corpora.phrase import Frame, Phrase, frames, pick, whole
 from regard.data.extra import needed
 
 FIRST, LAST = datetime.date(1900, 1, 1).toordinal(), datetime.date(2099, 12, 31).toordinal()
 FRAMES = {  # English: (German, French)
-    "on {weekday}, {day} {month} {year}": (
-        "am/on {weekday}, dem/{day} {day}. {month} {year}",
-        "le/on {weekday} {day} {month} {year}",
-    ),
+    "on {weekday}, {day} {month} {year}":
+        ("am/on {weekday}, dem/{day} {day}. {month} {year}", "le/on {weekday} {day} {month} {year}"),
     "on {month} {day}, {year}": ("am/on {day}. {month} {year}", "le/on {day} {month} {year}"),
     "on the {nth} of {month}": ("am/on+the {nth} {month}", "le/on+the {nth} {month}"),
     "on the {nth} of {month} {said}": ("am/on+the {nth} {month} {said}", "le/on+the {nth} {month} {said}"),
     "every {weekday}": ("jeden/every {weekday}", "chaque/every {weekday}"),
     "in {month} {year}": ("im/in {month} {year}", "en/in {month} {year}"),
-}
+}  # fmt: skip
 DAYS = 5  # the first five name a day: a time may follow
 FIELDS = {"EEEE": "{weekday}", "MMMM": "{month}", "d": "{day}", "y": "{year}"}
 
@@ -41,20 +39,15 @@ class Dates:
 
     def __init__(self, language: str):
         locale = needed("babel").Locale
-        ours, theirs = locale("en"), locale(language)
-        french = language == "fr"
-        names = [(each.days["format"]["wide"], each.months["format"]["wide"]) for each in (ours, theirs)]
-        (days, months), (their_days, their_months) = names
-        self.weekday = [whole(days[k], their_days[k]) for k in range(7)]
-        self.month = [whole(months[k], their_months[k]) for k in range(1, 13)]
-        self.day = [whole(str(k), "1er" if french and k == 1 else str(k)) for k in range(1, 32)]
+        both = locale("en"), locale(language)
+        self.weekday = [whole(*(each.days["format"]["wide"][k] for each in both)) for k in range(7)]
+        self.month = [whole(*(each.months["format"]["wide"][k] for each in both)) for k in range(1, 13)]
+        self.day = [whole(str(k), "1er" if language == "fr" and k == 1 else str(k)) for k in range(1, 32)]
         self.nth = [numerals.day(k, language) for k in range(1, 32)]
         self.year = [whole(str(y), str(y)) for y in range(1900, 2100)]
         self.said = [numerals.year(y, language) for y in range(1900, 2100)]
-        self.within = [Frame(source, target[french]) for source, target in FRAMES.items()]
-        self.alone = [
-            Frame(_slots(ours.date_formats[k]), _slots(theirs.date_formats[k])) for k in ("full", "long")
-        ]
+        self.within = frames(FRAMES, language)
+        self.alone = [Frame(*(_slots(each.date_formats[k]) for each in both)) for k in ("full", "long")]
 
     def draw(self, frames: list[Frame], chance: Random) -> Phrase:
         """One of these frames, filled with a day between 1900 and 2099."""
