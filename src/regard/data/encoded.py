@@ -151,7 +151,7 @@ def _write(
             raise ValueError(f"longest must be at least 1; got {most} for {name}.")
     folder.mkdir()
     ragged = [name for name, field in fields.items() if field.ragged]
-    names = [*(f"{name}.bin" for name in fields), *["offsets"][: len(ragged)]]
+    names = [f"{name}.bin" for name in fields] + (["offsets"] if ragged else [])
     hashes = {name: hashlib.sha256() for name in names}
     counts = Counter(count=0, empty=0, too_long=0)
     with ExitStack() as stack:
@@ -181,8 +181,10 @@ def _write(
                 progress(sum(counts.values()))
         sizes = {name: file.tell() for name, file in files.items()}
     if not counts["count"]:
-        most = ", ".join(f"{longest[name]} for {name}" for name in longest)
-        long = f"{counts['too_long']:,} are longer than allowed ({most})" if most else "none is too long"
+        allowed = ", ".join(f"{most} for {name}" for name, most in longest.items())
+        long = (
+            f"{counts['too_long']:,} are longer than allowed ({allowed})" if allowed else "none is too long"
+        )
         raise DataError(f"no example is left to learn from: {counts['empty']:,} are empty, {long}.")
     about = {
         "format": FORMAT,
