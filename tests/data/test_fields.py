@@ -127,7 +127,7 @@ def test_empty_and_too_long_examples_are_counted(tmp_path_factory, kinds):
         return
     encoded = Encoded.make([rows[kind] for kind in kinds], EVERY, folder, longest)
     assert (len(encoded), encoded.empty, encoded.too_long) == (kinds.count("good"), empty, long)
-    assert encoded.left_out == empty + long and len(Encoded.open(folder)) == len(encoded)
+    assert encoded.empty + encoded.too_long == empty + long and len(Encoded.open(folder)) == len(encoded)
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,7 @@ def join_bytes(parts: Iterable[bytes]) -> tuple[str, list[Span]]:
     Invalid bytes become �.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    shown: list[str] = []
-    spans: list[Span] = []
+    shown, spans = list[str](), list[Span]()
     at, incomplete = 0, b""  # complete characters so far, and the bytes of an incomplete one
     for part in parts:
         text = decoder.decode(part)

@@ -119,11 +119,6 @@ class Encoded:
         lengths = np.empty((len(self), len(self.ragged)), dtype=np.int32)
         return np.subtract(self.offsets[1:], self.offsets[:-1], out=lengths, casting="unsafe")
 
-    @property
-    def left_out(self) -> int:
-        """How many examples were empty or too long."""
-        return self.empty + self.too_long
-
     def gather(self, name: str, indices: NDArray[np.int64], pad: int = 0) -> NDArray[Any]:
         """One field of some examples: (b, n, …), shorter ones padded, or (b, …) if its size is fixed."""
         field, values = self.fields[name], self.values[name]

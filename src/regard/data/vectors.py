@@ -36,11 +36,12 @@ def vectors(path: str | Path, tokenizer: Tokenizer, width: int) -> tuple[Tensor,
 def _read(path: str | Path, width: int) -> Iterator[tuple[str, str, list[str]]]:
     for number, (where, line) in enumerate(located_lines(path)):
         parts = line.rstrip().split(" ")
-        header = number == 0 and len(parts) == 2 and all(part.isdigit() for part in parts)
-        numbers = int(parts[1]) if header else len(parts) - 1
-        if numbers > width and not header:  # a word may hold spaces, but no numbers
-            numbers = sum(map(_is_number, parts)) if _is_number(parts[-width - 1]) else width
-        if numbers != width:
+        numbers, fits = len(parts) - 1, len(parts) > width
+        if header := number == 0 and len(parts) == 2 and all(part.isdigit() for part in parts):
+            numbers, fits = int(parts[1]), int(parts[1]) == width
+        elif numbers > width and _is_number(parts[-width - 1]):  # and not a word that holds spaces
+            numbers, fits = sum(map(_is_number, parts)), False
+        if not fits:
             raise DataError(
                 f"{where}: vectors of {numbers} numbers, but the model's words have {width}. "
                 f"Set model.embedding={numbers}."

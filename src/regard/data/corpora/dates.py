@@ -1,4 +1,4 @@
-"""Dates, with the names of CLDR.
+"""Dates and durations, with the names of CLDR.
 
     on Monday, 4 March 2024       → am Montag, dem 4. März 2024        le lundi 4 mars 2024
     on March 4, 2024              → am 4. März 2024                    le 4 mars 2024
@@ -9,6 +9,11 @@
 also with the year in words (nineteen eighty four), and dates on their own, in CLDR's patterns. Weekdays are
 those of the calendar. CLDR's patterns have the case of a date on its own: in a sentence German has the dative
 ("dem 4. März"). The first of a month is "1er" in French.
+
+    in twenty one days            → in einundzwanzig Tagen             dans vingt et un jours
+    twenty one hours ago          → vor einundzwanzig Stunden          il y a vingt et une heures
+
+German has the dative here too: the units of CLDR, with an n added to plurals without one.
 """
 
 import datetime
@@ -32,6 +37,14 @@ FRAMES = {  # English: (German, French)
 }  # fmt: skip
 DAYS = 5  # the first five name a day: a time may follow
 FIELDS = {"EEEE": "{weekday}", "MMMM": "{month}", "d": "{day}", "y": "{year}"}
+UNITS = {  # gender in German and in French
+    "second": "ff", "minute": "ff", "hour": "ff", "day": "mm", "week": "ff", "month": "mm", "year": "nm",
+}  # fmt: skip
+FROM_NOW = {
+    "in {n} {unit}": ("in/in {n} {unit}", "dans/in {n} {unit}"),
+    "{n} {unit} ago": ("vor/ago {n} {unit}", "il/ago y/ago a/ago {n} {unit}"),
+}
+EINS = {"de": {"f": "einer", "m": "einem", "n": "einem"}, "fr": {"f": "une", "m": "un"}}
 
 
 class Dates:
@@ -62,6 +75,35 @@ class Dates:
         )
 
 
+class Durations:
+    """The durations of one language."""
+
+    def __init__(self, language: str):
+        self.language = language
+        self.units = [_unit(name, language) for name in UNITS]
+        self.frames = frames(FROM_NOW, language)
+
+    def draw(self, chance: Random) -> Phrase:
+        """A time from now, or ago: in three days, three days ago."""
+        one, many, eins = pick(self.units, chance)
+        n = 1 + int(chance.random() * (99 if chance.random() < 0.7 else 999))
+        number = numerals.number(n, self.language, eins)
+        return pick(self.frames, chance)(n=number, unit=one if n == 1 else many)
+
+
 def _slots(pattern: Any) -> str:
     """CLDR's pattern as a frame: "EEEE, d. MMMM y" is {weekday}, {day}. {month} {year}."""
     return re.sub("[A-Za-z]+", lambda field: FIELDS[field.group()], pattern.pattern)
+
+
+def _unit(name: str, language: str) -> tuple[Phrase, Phrase, str]:
+    """The unit in the singular and in the plural, and the form of "one" before it."""
+    format_unit = needed("babel.units").format_unit
+    (one, their_one), (many, their_many) = (
+        [format_unit(count, f"duration-{name}", locale=each).split()[1] for each in ("en", language)]
+        for count in (1, 2)
+    )
+    if language == "de":
+        their_many = their_many.removesuffix("n") + "n"
+    eins = EINS[language][UNITS[name][language == "fr"]]
+    return whole(one, their_one), whole(many, their_many), eins

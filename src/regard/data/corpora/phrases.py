@@ -9,7 +9,7 @@ car ‚Üí voiture blanche). A source has one translation. There are more than 10‚Å
 2099, numbers up to 999,999 and in round millions.
 
     sentences   when trains leave, films begin and shops are open; what a blue chair costs
-    phrases     dates (dates.py), times (times.py), prices (prices.py), durations (durations.py), numbers
+    phrases     dates and durations (dates.py), times (times.py), prices (prices.py), numbers
 """
 
 from collections.abc import Callable, Iterator
@@ -18,8 +18,7 @@ from random import Random
 from typing import Literal
 
 from regard.data.corpora import numerals, times
-from regard.data.corpora.dates import DAYS, Dates
-from regard.data.corpora.durations import Durations
+from regard.data.corpora.dates import DAYS, Dates, Durations
 from regard.data.corpora.lexicon import COLOURS, FRAMES, OPEN, SUBJECTS, THINGS, VERBS
 from regard.data.corpora.phrase import Frame, Pair, Phrase, elided, frames, joined, phrase, pick, whole
 from regard.data.corpora.prices import Prices, amount

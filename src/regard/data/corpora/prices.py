@@ -76,23 +76,22 @@ def _currency(code: str, language: str, short: bool = False) -> Currency:
     (one, their_one), (many, their_many) = (
         [name(code, count=count, locale=each).split() for each in ("en", language)] for count in (1, 2)
     )
-    gender, noun = CURRENCIES[code][language == "fr"], slice(0, 1)
-    paid, eins, of_many = their_one, ("une", "une") if gender == "f" else ("un", "un"), ["de", *their_many]
+    gender = CURRENCIES[code][language == "fr"]
     if language == "de":
-        noun, eins = slice(-1, None), EIN[gender]
+        eins, noun = EIN[gender], slice(-1, None)
         paid = their_one = _small(their_one)
         of_many = their_many = _small(their_many)
         if gender == "m":
             paid = [word.removesuffix("er") + "en" if word.islower() else word for word in their_one]
-    if short:
-        one, many = one[-1:], many[-1:]
-        their_one, paid, their_many = their_one[noun], paid[noun], their_many[noun]
-    return Currency(
-        (_linked(one, their_one, language), _linked(one, paid, language)),
-        _linked(many, their_many, language),
-        elided(_linked(many, of_many, language)),
-        eins,
-    )
+    else:
+        eins, noun = (("une", "une") if gender == "f" else ("un", "un")), slice(0, 1)
+        paid, of_many = their_one, ["de", *their_many]
+
+    def linked(ours: list[str], theirs: list[str]) -> Phrase:
+        return _linked(ours[-1:], theirs[noun], language) if short else _linked(ours, theirs, language)
+
+    ones = linked(one, their_one), linked(one, paid)
+    return Currency(ones, linked(many, their_many), elided(_linked(many, of_many, language)), eins)
 
 
 def _linked(ours: list[str], theirs: list[str], language: str) -> Phrase:
