@@ -53,13 +53,9 @@ class Encoded:
 
     @classmethod
     def make(
-        cls,
-        rows: Iterable[Row | None],
-        fields: Mapping[str, Field],
-        folder: str | Path,
-        longest: Mapping[str, int] | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> "Encoded":
+        cls, rows: Iterable[Row | None], fields: Mapping[str, Field], folder: str | Path,
+        longest: Mapping[str, int] | None = None, progress: Callable[[int], None] | None = None,
+    ) -> "Encoded":  # fmt: skip
         """Write examples into a folder.
 
         A row that is None, or has a sequence of length 0, is left out and counted as empty; one with a
@@ -134,12 +130,9 @@ class Encoded:
 
 
 def _write(
-    folder: Path,
-    rows: Iterator[Row | None],
-    fields: Mapping[str, Field],
-    longest: Mapping[str, int],
-    progress: Callable[[int], None] | None,
-) -> None:
+    folder: Path, rows: Iterator[Row | None], fields: Mapping[str, Field],
+    longest: Mapping[str, int], progress: Callable[[int], None] | None,
+) -> None:  # fmt: skip
     """Write the files of a corpus into a new folder."""
     for name, most in longest.items():
         if most < 1:

@@ -48,9 +48,10 @@ EINS = {"de": {"f": "einer", "m": "einem", "n": "einem"}, "fr": {"f": "une", "m"
 
 
 class Dates:
-    """The dates of one language."""
+    """The dates and durations of one language."""
 
     def __init__(self, language: str):
+        self.language = language
         locale = needed("babel").Locale
         both = locale("en"), locale(language)
         self.weekday = [whole(*(each.days["format"]["wide"][k] for each in both)) for k in range(7)]
@@ -59,7 +60,8 @@ class Dates:
         self.nth = [numerals.day(k, language) for k in range(1, 32)]
         self.year = [whole(str(y), str(y)) for y in range(1900, 2100)]
         self.said = [numerals.year(y, language) for y in range(1900, 2100)]
-        self.within = frames(FRAMES, language)
+        self.units = [_unit(name, language) for name in UNITS]
+        self.within, self.from_now = frames(FRAMES, language), frames(FROM_NOW, language)
         self.alone = [Frame(*(_slots(each.date_formats[k]) for each in both)) for k in ("full", "long")]
 
     def draw(self, frames: list[Frame], chance: Random) -> Phrase:
@@ -74,21 +76,12 @@ class Dates:
             said=self.said[date.year - 1900],
         )
 
-
-class Durations:
-    """The durations of one language."""
-
-    def __init__(self, language: str):
-        self.language = language
-        self.units = [_unit(name, language) for name in UNITS]
-        self.frames = frames(FROM_NOW, language)
-
-    def draw(self, chance: Random) -> Phrase:
-        """A time from now, or ago: in three days, three days ago."""
+    def duration(self, chance: Random) -> Phrase:
+        """In three days; three days ago."""
         one, many, eins = pick(self.units, chance)
         n = 1 + int(chance.random() * (99 if chance.random() < 0.7 else 999))
         number = numerals.number(n, self.language, eins)
-        return pick(self.frames, chance)(n=number, unit=one if n == 1 else many)
+        return pick(self.from_now, chance)(n=number, unit=one if n == 1 else many)
 
 
 def _slots(pattern: Any) -> str:

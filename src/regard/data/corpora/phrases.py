@@ -18,7 +18,7 @@ from random import Random
 from typing import Literal
 
 from regard.data.corpora import numerals, times
-from regard.data.corpora.dates import DAYS, Dates, Durations
+from regard.data.corpora.dates import DAYS, Dates
 from regard.data.corpora.lexicon import COLOURS, FRAMES, OPEN, SUBJECTS, THINGS, VERBS
 from regard.data.corpora.phrase import Frame, Pair, Phrase, elided, frames, joined, phrase, pick, whole
 from regard.data.corpora.prices import Prices, amount
@@ -57,7 +57,7 @@ class Grammar:
         ]
         self.kinds: list[Callable[[Random], Phrase]] = [
             *[self.clause] * 6, *[self.inverted] * 2, self.hours, *[self.cost] * 4, self.date, self.time,
-            *[partial(self.prices.draw, accusative=False)] * 2, self.number, *[Durations(language).draw] * 2,
+            *[partial(self.prices.draw, accusative=False)] * 2, self.number, *[self.dates.duration] * 2,
         ]  # fmt: skip
 
     def draw(self, chance: Random) -> Pair:

@@ -18,23 +18,17 @@ Order = Callable[[list[int], int], list[int]]  # of the words (ids) and the size
 
 
 def _toy(
-    order: Order,
-    translated: bool,
-    seed: int = 0,
-    split: Split = "train",
-    vocabulary: int = 20,
-    shortest: int = 3,
-    longest: int = 20,
-) -> Iterator[Pair]:
+    order: Order, translated: bool,
+    seed: int = 0, split: Split = "train", vocabulary: int = 20, shortest: int = 3, longest: int = 20,
+) -> Iterator[Pair]:  # fmt: skip
     """Endless pairs; target word j translates the source word at position j of `order`."""
     if vocabulary < 2:
         raise ValueError(f"vocabulary must be at least 2; got {vocabulary}.")
     if not 1 <= shortest <= longest:
         raise ValueError(f"shortest must be from 1 to longest; got {shortest} and {longest}.")
     ours = [_word(k) for k in range(vocabulary)]
-    theirs = list(ours)
+    theirs = [word[::-1] for word in ours] if translated else ours
     if translated:
-        theirs = [word[::-1] for word in ours]
         Random(vocabulary).shuffle(theirs)
 
     def draw(chance: Random) -> Pair:
