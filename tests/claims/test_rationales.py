@@ -18,7 +18,7 @@ import torch
 
 from claims.experiment import held, over_seeds, report
 from claims.texts import Texts, fit, loss
-from regard.data.corpora.labelled_corpora import LABELLED
+from regard.data import LABELLED
 from regard.models.classifiers import CLASSIFIERS
 from regard.models.classifiers.rationalizer import expected_changes
 

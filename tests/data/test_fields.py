@@ -35,9 +35,9 @@ def row(n=3, many=2, **others):
     }
 
 
-def test_a_field_knows_its_length_and_its_width():
+def test_a_field_knows_whether_its_length_differs_and_its_other_sizes():
     assert [Field("<f4", shape).ragged for shape in SHAPES] == [True, False, False, True, False]
-    assert [Field("<f4", shape).width for shape in SHAPES] == [1, 1, 6, 4, 5]
+    assert [Field("<f4", shape).fixed for shape in SHAPES] == [(), (), (1, 2, 3), (4,), (5,)]
     assert (token_field(2**16).dtype, token_field(2**16 + 1).dtype) == ("<u2", "<u4")
     assert token_field(9).shape == (None,) and number_field() == Field("<i8", ())
     with pytest.raises(
@@ -127,7 +127,7 @@ def test_empty_and_too_long_examples_are_counted(tmp_path_factory, kinds):
         return
     encoded = Encoded.make([rows[kind] for kind in kinds], EVERY, folder, longest)
     assert (len(encoded), encoded.empty, encoded.too_long) == (kinds.count("good"), empty, long)
-    assert encoded.left_out == empty + long and len(Encoded.open(folder)) == len(encoded)
+    assert encoded.empty + encoded.too_long == empty + long and len(Encoded.open(folder)) == len(encoded)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from itertools import islice
 
 import pytest
 
+from regard.data import LABELLED
 from regard.data.corpora import agreement as grammar
 from regard.data.corpora import hotels as reviews
 from regard.data.corpora.agreement import agreement
 from regard.data.corpora.hotels import hotels
-from regard.data.corpora.labelled_corpora import LABELLED
 from regard.data.corpora.sentiment import NEGATIVE, NEUTRAL, POSITIVE, sentiment
 
 every_corpus = pytest.mark.parametrize("name", LABELLED)

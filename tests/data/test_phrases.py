@@ -304,7 +304,7 @@ class TestGrammar:
     def test_german_one(self):
         prices = Prices("de")
         one = {
-            (c.many.source, accusative): said(prices._of(prices.whole, 1, c, accusative))
+            (c.many.source, accusative): said(prices.of(1, c, accusative))
             for c in prices.currencies
             for accusative in (False, True)
         }

@@ -17,7 +17,6 @@ from regard.data.segments import (
     by_word,
     segments,
     segments_of_ids,
-    segments_without,
     split_at_spaces,
     split_words,
 )
@@ -150,10 +149,11 @@ def test_words_that_are_taken_away_leave_the_others(kind, text, data):
     found = segments(TOKENIZERS[kind], text)
     gone = data.draw(st.sets(st.integers(0, max(len(found.words) - 1, 0))))
     left = [word for i, word in enumerate(found.words) if i not in gone]
-    assert segments(TOKENIZERS[kind], found.without(gone)).words == left
-    assert found.without(set()) == text
+    assert segments(TOKENIZERS[kind], found.remaining(gone)[0]).words == left
+    assert found.remaining(set())[0] == text
     assert same(
-        segments_without(TOKENIZERS[kind], found, gone), segments(TOKENIZERS[kind], found.without(gone))
+        segments(TOKENIZERS[kind], *found.remaining(gone)),
+        segments(TOKENIZERS[kind], found.remaining(gone)[0]),
     )
 
 
@@ -162,8 +162,8 @@ def test_words_that_are_taken_away_leave_the_others(kind, text, data):
 def test_taken_away_without_spaces_the_others_are_still_words(kind, text, data):
     whole = segments(TOKENIZERS[kind], text)
     gone = data.draw(st.sets(st.integers(0, max(len(whole.words) - 1, 0))))
-    found = segments_without(TOKENIZERS[kind], whole, gone)
-    assert found.text == whole.without(gone)
+    found = segments(TOKENIZERS[kind], *whole.remaining(gone))
+    assert found.text == whole.remaining(gone)[0]
     assert found.words == [word for i, word in enumerate(whole.words) if i not in gone]
     assert [found.text[a:b] for a, b in found.spans] == found.words
     assert found.tokens == TOKENIZERS[kind].encode(found.text) and found.word_of == sorted(found.word_of)
@@ -188,13 +188,13 @@ def test_taken_away_without_spaces_the_others_are_still_words(kind, text, data):
     ],
 )
 def test_a_word_leaves_with_the_white_space_after_it(text, gone, left):
-    assert segments(TOKENIZERS["character"], text).without(gone) == left
+    assert segments(TOKENIZERS["character"], text).remaining(gone)[0] == left
 
 
 def test_words_that_become_neighbours_stay_words():
     whole = segments(TOKENIZERS["bpe"], "lead猫ing ok")
     assert whole.words == ["lead", "猫", "ing", "ok"]
-    rest = segments_without(TOKENIZERS["bpe"], whole, {1})
+    rest = segments(TOKENIZERS["bpe"], *whole.remaining({1}))
     assert rest.text == "leading ok" and rest.words == ["lead", "ing", "ok"]
 
 
@@ -291,7 +291,7 @@ def test_long_texts_are_one_pass(kind, text, monkeypatch):
     again = segments_of_ids(TOKENIZERS[kind], found.tokens)
     assert calls == [1] and len(again.tokens) == len(found.tokens)
     last = len(found.words) - 1
-    assert len(found.without({0, last})) <= len(text)
+    assert len(found.remaining({0, last})[0]) <= len(text)
 
 
 def test_many_copied_words_are_one_pass():

@@ -67,14 +67,9 @@ def by_frequency(labels: Tensor, classes: int) -> float:
 
 
 def online(
-    states: Tensor,
-    labels: Tensor,
-    classes: int,
-    *,
-    hidden: int = HIDDEN,
-    seed: int = 0,
-    listen: Callable[[float], None] | None = None,
-) -> Codelength:
+    states: Tensor, labels: Tensor, classes: int, *,
+    hidden: int = HIDDEN, seed: int = 0, listen: Callable[[float], None] | None = None,
+) -> Codelength:  # fmt: skip
     """The online code of labels (N,), given states (N, d), by a probe of `hidden` units, or linear if 0.
 
     listen is called with the share of the labels that were sent.

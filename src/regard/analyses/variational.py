@@ -55,15 +55,9 @@ class Uncertain(nn.Module):
 
 
 def variational(
-    states: Tensor,
-    labels: Tensor,
-    classes: int,
-    *,
-    hidden: int = HIDDEN,
-    steps: int = 1500,
-    seed: int = 0,
-    listen: Callable[[float], None] | None = None,
-) -> Codelength:
+    states: Tensor, labels: Tensor, classes: int, *,
+    hidden: int = HIDDEN, steps: int = 1500, seed: int = 0, listen: Callable[[float], None] | None = None,
+) -> Codelength:  # fmt: skip
     """The variational code of labels (N,), given states (N, d), by a probe of `hidden` units, or linear if 0.
 
     listen is called with the share of the steps that were done.

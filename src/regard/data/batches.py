@@ -10,6 +10,7 @@ A large corpus is shuffled first and planned pool by pool, so that an epoch begi
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 import torch
@@ -43,8 +44,8 @@ class Batch:
 
     def to(self, device: str | torch.device) -> "Batch":
         """The same batch on a device."""
-        moved = ({name: one.to(device) for name, one in part.items()} for part in (self.fields, self.lengths))
-        fields, lengths = moved
+        parts = self.fields, self.lengths
+        fields, lengths = ({name: one.to(device) for name, one in part.items()} for part in parts)
         return replace(self, fields=fields, lengths=lengths, indices=self.indices.to(device))
 
 
@@ -63,9 +64,7 @@ class Batches:
 
     def epoch(self, k: int, skip: int = 0) -> Iterator[Batch]:
         """The batches of epoch k, without the first `skip`, which are planned but not read."""
-        for number, indices in enumerate(self._plan(k)):
-            if number >= skip:
-                yield self.batch(indices)
+        return map(self.batch, islice(self._plan(k), skip, None))
 
     def count(self, k: int) -> int:
         """How many batches epoch k has."""
@@ -84,11 +83,9 @@ class Batches:
         """These examples, padded."""
         encoded = self.encoded
         fields = {name: torch.from_numpy(encoded.gather(name, indices, PAD)) for name in encoded.fields}
-        lengths = {
-            name: torch.from_numpy(encoded.lengths[indices, column].astype(np.int64))
-            for column, name in enumerate(encoded.ragged)
-        }
-        return Batch(fields, lengths, torch.from_numpy(indices))
+        lengths = torch.from_numpy(encoded.lengths[indices].astype(np.int64))  # (b, ragged fields)
+        of_each = dict(zip(encoded.ragged, lengths.unbind(1), strict=False))
+        return Batch(fields, of_each, torch.from_numpy(indices))
 
     def _plan(self, k: int) -> Iterator[Indices]:
         """Which examples are together, batch by batch."""
@@ -125,11 +122,8 @@ def _best(lengths: NDArray[np.int64], side: int, tokens: int) -> tuple[float, In
     right = np.maximum.accumulate(ordered[::-1])[-2::-1]  # and of the others
     sizes = np.arange(1, len(order))
     filled = np.stack([sizes * left.max(1), (len(order) - sizes) * right.max(1)]) / tokens  # in batches
-    cost = (
-        sizes * left.sum(1)
-        + (len(order) - sizes) * right.sum(1)
-        + FULL * tokens * (np.ceil(filled) - filled).sum(0)
-    )
+    cost = sizes * left.sum(1) + (len(order) - sizes) * right.sum(1)
+    cost = cost + FULL * tokens * (np.ceil(filled) - filled).sum(0)
     cost = np.where(filled.min(0) >= LEAST, cost, np.inf)
     place = int(cost.argmin()) if np.isfinite(cost).any() else len(sizes) // 2
     return float(cost[place]), order, place + 1

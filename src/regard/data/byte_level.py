@@ -6,17 +6,18 @@ themselves, the others, in order, as U+0100 and on.
 
 import codecs
 from collections.abc import Iterable
-from functools import cache
 
 Span = tuple[int, int]  # characters [from, to)
 BYTES = 256  # each is a token, so that nothing is unknown
 REPLACEMENT = "�"
+PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+OTHERS = [byte for byte in range(BYTES) if byte not in PRINTABLE]
+BYTE_OF = {chr(byte): byte for byte in PRINTABLE} | {chr(0x100 + k): byte for k, byte in enumerate(OTHERS)}
 
 
 def raw_bytes(token: str) -> bytes:
     """The bytes of a token, given as the vocabulary writes it."""
-    table = _byte_of()
-    return bytes([table[character] for character in token])
+    return bytes([BYTE_OF[character] for character in token])
 
 
 def join_bytes(parts: Iterable[bytes]) -> tuple[str, list[Span]]:
@@ -25,8 +26,7 @@ def join_bytes(parts: Iterable[bytes]) -> tuple[str, list[Span]]:
     Invalid bytes become �.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    shown: list[str] = []
-    spans: list[Span] = []
+    shown, spans = list[str](), list[Span]()
     at, incomplete = 0, b""  # complete characters so far, and the bytes of an incomplete one
     for part in parts:
         text = decoder.decode(part)
@@ -43,11 +43,3 @@ def join_bytes(parts: Iterable[bytes]) -> tuple[str, list[Span]]:
         spans.append((start if part else stop, stop))
         shown.append(text)
     return "".join([*shown, decoder.decode(b"", final=True)]), spans
-
-
-@cache
-def _byte_of() -> dict[str, int]:
-    """The byte that each character of a vocabulary stands for."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(BYTES) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(0x100 + k): byte for k, byte in enumerate(others)}

@@ -24,10 +24,8 @@ def numbered(tokenizer: Tokenizer, texts: Sequence[str]) -> list[SourceIds]:
     """Encode sources; unknown words get ids beyond the vocabulary."""
     found = []
     for ids, words in _with_unknown(tokenizer, texts):
-        known = {word: len(tokenizer) + k for k, word in enumerate(dict.fromkeys(words.values()))}
-        found.append(
-            SourceIds([known[words[i]] if i in words else t for i, t in enumerate(ids)], list(known))
-        )
+        unknown = list(dict.fromkeys(words.values()))
+        found.append(SourceIds(_copied(ids, words, unknown, len(tokenizer)), unknown))
     return found
 
 
@@ -35,18 +33,21 @@ def numbered_like(
     tokenizer: Tokenizer, texts: Sequence[str], unknown: Sequence[Sequence[str]]
 ) -> list[list[int]]:
     """Encode targets; unknown words have the ids that they have in their sources."""
-    found = []
-    for (ids, words), theirs in zip(_with_unknown(tokenizer, texts), unknown, strict=True):
-        known = {word: len(tokenizer) + k for k, word in enumerate(theirs)}
-        found.append([known.get(words.get(i, ""), t) for i, t in enumerate(ids)])
-    return found
+    found = zip(_with_unknown(tokenizer, texts), unknown, strict=True)
+    return [_copied(ids, words, theirs, len(tokenizer)) for (ids, words), theirs in found]
+
+
+def _copied(ids: list[int], words: dict[int, str], unknown: Sequence[str], size: int) -> list[int]:
+    """The ids, with size + k in the place of the k-th of these unknown words."""
+    beyond = {word: size + k for k, word in enumerate(unknown)}
+    return [beyond.get(words.get(i, ""), token) for i, token in enumerate(ids)]
 
 
 def _with_unknown(tokenizer: Tokenizer, texts: Sequence[str]) -> list[tuple[list[int], dict[int, str]]]:
     """The ids of each text, and its unknown words by position."""
     if tokenizer.kind == "bpe":
         return [(ids, {}) for ids in tokenizer.encode_many(texts)]
-    found = []
-    for text, (ids, spans) in zip(texts, tokenizer.encode_spans(texts), strict=True):
-        found.append((ids, {i: text[slice(*spans[i])] for i, token in enumerate(ids) if token == UNK}))
-    return found
+    return [
+        (ids, {i: text[slice(*spans[i])] for i, token in enumerate(ids) if token == UNK})
+        for text, (ids, spans) in zip(texts, tokenizer.encode_spans(texts), strict=True)
+    ]

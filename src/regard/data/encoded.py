@@ -7,9 +7,12 @@ memory-mapped. The folder is written beside its place and renamed into it: whole
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -40,25 +43,19 @@ class Encoded:
         }
         self.ragged = tuple(name for name, field in self.fields.items() if field.ragged)
         self.count = int(about["count"])
-        self.values: dict[str, NDArray[Any]] = {
-            name: np.memmap(folder / f"{name}.bin", field.dtype, "r") for name, field in self.fields.items()
+        self.values: dict[str, NDArray[Any]] = {  # (positions, …), or (n, …) if the size is fixed
+            name: np.memmap(folder / f"{name}.bin", field.dtype, "r").reshape(-1, *field.fixed)
+            for name, field in self.fields.items()
         }
-        columns = len(self.ragged)
-        self.offsets: NDArray[np.int64] = (
-            np.memmap(folder / "offsets", "<i8", "r").reshape(-1, columns)
-            if columns
-            else np.zeros((self.count + 1, 0), np.int64)
-        )
+        self.offsets: NDArray[np.int64] = np.zeros((self.count + 1, 0), np.int64)
+        if self.ragged:
+            self.offsets = np.memmap(folder / "offsets", "<i8", "r").reshape(-1, len(self.ragged))
 
     @classmethod
     def make(
-        cls,
-        rows: Iterable[Row | None],
-        fields: Mapping[str, Field],
-        folder: str | Path,
-        longest: Mapping[str, int] | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> "Encoded":
+        cls, rows: Iterable[Row | None], fields: Mapping[str, Field], folder: str | Path,
+        longest: Mapping[str, int] | None = None, progress: Callable[[int], None] | None = None,
+    ) -> "Encoded":  # fmt: skip
         """Write examples into a folder.
 
         A row that is None, or has a sequence of length 0, is left out and counted as empty; one with a
@@ -69,12 +66,8 @@ class Encoded:
         if folder.exists() and not _is_ours(folder):
             raise DataError(f"{folder}: there is something else already. Choose another folder.")
         try:
-            with beside(folder) as draft, _Writer(draft, dict(fields), dict(longest or {})) as writer:
-                for read, block in _blocks(rows):
-                    writer.add(block)
-                    if progress is not None:
-                        progress(read)
-                writer.finish()
+            with beside(folder) as draft:
+                _write(draft, iter(rows), fields, longest or {}, progress)
         except OSError as error:
             if error.filename is not None or error.errno is None:
                 raise
@@ -107,20 +100,12 @@ class Encoded:
     def __getitem__(self, i: int) -> dict[str, NDArray[Any]]:
         if not -len(self) <= i < len(self):
             raise IndexError(f"the corpus has {len(self):,} examples; got index {i}.")
-        return {name: self._values(name, i % len(self)) for name in self.fields}
+        i %= len(self)
+        sequences = dict(zip(self.ragged, map(slice, self.offsets[i], self.offsets[i + 1]), strict=True))
+        return {name: np.array(values[sequences.get(name, i)]) for name, values in self.values.items()}
 
     def __iter__(self) -> Iterator[dict[str, NDArray[Any]]]:
         return (self[i] for i in range(len(self)))
-
-    def _values(self, name: str, i: int) -> NDArray[Any]:
-        field, values = self.fields[name], self.values[name]
-        if field.ragged:
-            column = self.ragged.index(name)
-            start, stop = (int(self.offsets[k, column]) * field.width for k in (i, i + 1))
-        else:
-            start, stop = i * field.width, (i + 1) * field.width
-        shape = [-1 if size is None else size for size in field.shape]
-        return np.array(values[start:stop]).reshape(shape)
 
     @cached_property
     def lengths(self) -> NDArray[np.int32]:
@@ -130,126 +115,91 @@ class Encoded:
         lengths = np.empty((len(self), len(self.ragged)), dtype=np.int32)
         return np.subtract(self.offsets[1:], self.offsets[:-1], out=lengths, casting="unsafe")
 
-    @property
-    def left_out(self) -> int:
-        """How many examples were empty or too long."""
-        return self.empty + self.too_long
-
     def gather(self, name: str, indices: NDArray[np.int64], pad: int = 0) -> NDArray[Any]:
         """One field of some examples: (b, n, …), shorter ones padded, or (b, …) if its size is fixed."""
         field, values = self.fields[name], self.values[name]
-        rest = tuple(size for size in field.shape if size is not None)
         if not field.ragged:
-            return np.asarray(values.reshape(-1, *rest)[indices])
+            return np.asarray(values[indices])
         column = self.ragged.index(name)
-        starts = np.asarray(self.offsets[indices, column])
-        lengths = self.lengths[indices, column]
+        starts, lengths = self.offsets[indices, column], self.lengths[indices, column]
         real = np.arange(lengths.max()) < lengths[:, None]  # (b, n)
-        padded = np.full((*real.shape, *rest), pad, dtype=_wide(field))
-        padded[real] = values.reshape(-1, *rest)[(starts[:, None] + np.arange(real.shape[1]))[real]]
+        dtype = np.int64 if values.dtype.kind in "iu" else values.dtype  # models index with whole numbers
+        padded = np.full((*real.shape, *field.fixed), pad, dtype=dtype)
+        padded[real] = values[(starts[:, None] + np.arange(real.shape[1]))[real]]
         return padded
 
 
-class _Writer:
-    """Appends examples to the files of a folder that is being made."""
+def _write(
+    folder: Path, rows: Iterator[Row | None], fields: Mapping[str, Field],
+    longest: Mapping[str, int], progress: Callable[[int], None] | None,
+) -> None:  # fmt: skip
+    """Write the files of a corpus into a new folder."""
+    for name, most in longest.items():
+        if most < 1:
+            raise ValueError(f"longest must be at least 1; got {most} for {name}.")
+    folder.mkdir()
+    ragged = [name for name, field in fields.items() if field.ragged]
+    names = [f"{name}.bin" for name in fields] + (["offsets"] if ragged else [])
+    hashes = {name: hashlib.sha256() for name in names}
+    counts = Counter(count=0, empty=0, too_long=0)
+    with ExitStack() as stack:
+        files = {name: stack.enter_context((folder / name).open("wb")) for name in names}
 
-    def __init__(self, folder: Path, fields: dict[str, Field], longest: dict[str, int]):
-        for name, most in longest.items():
-            if most < 1:
-                raise ValueError(f"longest must be at least 1; got {most} for {name}.")
-        folder.mkdir()
-        self.folder, self.fields, self.longest = folder, fields, longest
-        self.ragged = [name for name, field in fields.items() if field.ragged]
-        names = [*(f"{name}.bin" for name in fields), *(["offsets"] if self.ragged else [])]
-        self.files = {name: (folder / name).open("wb") for name in names}
-        self.hashes = {name: hashlib.sha256() for name in names}
-        self.end = np.zeros((1, len(self.ragged)), dtype="<i8")  # where the next example begins
-        self.count = self.empty = self.too_long = 0
-        if self.ragged:
-            self._append("offsets", self.end)
+        def append(name: str, values: NDArray[Any]) -> None:
+            raw = values.tobytes()
+            hashes[name].update(raw)
+            files[name].write(raw)
 
-    def __enter__(self) -> "_Writer":
-        return self
+        end = np.zeros((1, len(ragged)), dtype="<i8")  # where the next example begins
+        if ragged:
+            append("offsets", end)
+        while block := list(islice(rows, BLOCK)):
+            kinds = [_kind(row, ragged, longest) for row in block]
+            counts.update(kinds)
+            kept = [
+                row for row, kind in zip(block, kinds, strict=True) if row is not None and kind == "count"
+            ]
+            for name, field in fields.items() if kept else ():
+                append(f"{name}.bin", np.concatenate([_flat(name, field, row[name]) for row in kept]))
+            if ragged and kept:
+                lengths = np.array([[len(row[name]) for name in ragged] for row in kept], dtype="<i8")
+                append("offsets", end + lengths.cumsum(0))
+                end = end + lengths.sum(0)
+            if progress is not None:
+                progress(sum(counts.values()))
+        sizes = {name: file.tell() for name, file in files.items()}
+    if not counts["count"]:
+        allowed = ", ".join(f"{most} for {name}" for name, most in longest.items())
+        long = (
+            f"{counts['too_long']:,} are longer than allowed ({allowed})" if allowed else "none is too long"
+        )
+        raise DataError(f"no example is left to learn from: {counts['empty']:,} are empty, {long}.")
+    about = {
+        "format": FORMAT,
+        "fields": {name: asdict(field) for name, field in fields.items()},
+        "count": counts["count"],
+        "fingerprint": hashlib.sha256(b"".join(each.digest() for each in hashes.values())).hexdigest(),
+        "sizes": sizes,
+        "empty": counts["empty"],
+        "too_long": counts["too_long"],
+    }
+    (folder / "about.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
 
-    def __exit__(self, *error: object) -> None:
-        for file in self.files.values():
-            file.close()
 
-    def add(self, rows: Sequence[Row | None]) -> None:
-        """Append a block of examples."""
-        kept, lengths = [], []
-        for row in rows:
-            sizes = None if row is None else [len(row[name]) for name in self.ragged]
-            if row is None or sizes is None or 0 in sizes:
-                self.empty += 1
-            elif any(
-                size > self.longest.get(name, size) for name, size in zip(self.ragged, sizes, strict=True)
-            ):
-                self.too_long += 1
-            else:
-                kept.append(row)
-                lengths.append(sizes)
-        if not kept:
-            return
-        self.count += len(kept)
-        for name, field in self.fields.items():
-            self._append(f"{name}.bin", np.concatenate([_flat(name, field, row[name]) for row in kept]))
-        if self.ragged:
-            ends = self.end + np.array(lengths, dtype="<i8").cumsum(0)
-            self._append("offsets", ends)
-            self.end = ends[-1:]
-
-    def finish(self) -> None:
-        """Write what there is to know about the files."""
-        if not self.count:
-            most = ", ".join(f"{self.longest[name]} for {name}" for name in self.longest)
-            long = f"{self.too_long:,} are longer than allowed ({most})" if most else "none is too long"
-            raise DataError(f"no example is left to learn from: {self.empty:,} are empty, {long}.")
-        whole = hashlib.sha256(b"".join(each.digest() for each in self.hashes.values())).hexdigest()
-        about = {
-            "format": FORMAT,
-            "fields": {name: asdict(field) for name, field in self.fields.items()},
-            "count": self.count,
-            "fingerprint": whole,
-            "sizes": {name: file.tell() for name, file in self.files.items()},
-            "empty": self.empty,
-            "too_long": self.too_long,
-        }
-        for file in self.files.values():
-            file.flush()
-        (self.folder / "about.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
-
-    def _append(self, name: str, values: NDArray[Any]) -> None:
-        raw = values.tobytes()
-        self.hashes[name].update(raw)
-        self.files[name].write(raw)
+def _kind(row: Row | None, ragged: list[str], longest: Mapping[str, int]) -> str:
+    """What a row counts as: "count" if it is kept, else why it is left out."""
+    sizes = {} if row is None else {name: len(row[name]) for name in ragged}
+    if row is None or 0 in sizes.values():
+        return "empty"
+    return "too_long" if any(size > longest.get(name, size) for name, size in sizes.items()) else "count"
 
 
 def _flat(name: str, field: Field, value: Any) -> NDArray[Any]:
     """The values of one field of one example, in a row."""
     found = np.asarray(value, dtype=field.dtype)
-    same = found.shape[1:] == field.shape[1:] if field.ragged else found.shape == field.shape
-    if not same:
+    if found.shape[field.ragged :] != field.fixed:
         raise ValueError(f"{name} must be {field.shape}; got {found.shape}.")
     return found.ravel()
-
-
-def _wide(field: Field) -> Any:
-    """The type a sequence is read as: int64 for whole numbers, which models index with."""
-    return np.int64 if np.dtype(field.dtype).kind in "iu" else np.dtype(field.dtype)
-
-
-def _blocks(rows: Iterable[Row | None]) -> Iterator[tuple[int, list[Row | None]]]:
-    """Blocks of rows, each with the number of rows read so far."""
-    block: list[Row | None] = []
-    read = 0
-    for read, row in enumerate(rows, 1):
-        block.append(row)
-        if len(block) == BLOCK:
-            yield read, block
-            block = []
-    if block:
-        yield read, block
 
 
 def _is_ours(folder: Path) -> bool:

@@ -8,7 +8,6 @@ boxes in a picture      Field("<f4", (None, 4))      as many as there are
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -34,9 +33,9 @@ class Field:
         return bool(self.shape) and self.shape[0] is None
 
     @property
-    def width(self) -> int:
-        """Numbers at one position, or in all of a field of fixed size."""
-        return prod(size for size in self.shape if size is not None)
+    def fixed(self) -> tuple[int, ...]:
+        """The sizes that are the same in all examples."""
+        return tuple(size for size in self.shape if size is not None)
 
 
 def token_field(vocabulary: int) -> Field:

@@ -9,14 +9,13 @@ JSONL   {"text": …, "label": …} and, where there is one, "second", a second 
 A file that cannot be read raises a DataError that names the file and the line.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.data.segments import Span, split_at_spaces, split_words
-from regard.data.text import DataError, lines
+from regard.data.text import DataError, records
 
 Spans = tuple[Span, ...]
 TEXT = ("text", "sentence")  # names of the column with the text
@@ -30,6 +29,13 @@ class Labelled:
     label: str
     second: str | None = None
     highlights: Spans | None = None  # of characters; None if not annotated
+
+    @classmethod
+    def of_words(cls, words: Iterable[str], label: str, highlighted: Iterable[int]) -> "Labelled":
+        """A text of these words, some of them (positions) highlighted."""
+        text = " ".join(words)
+        spans = split_words(text)
+        return cls(text, label, None, tuple(spans[i] for i in sorted(highlighted)))
 
     @property
     def highlighted(self) -> list[bool] | None:
@@ -46,12 +52,9 @@ class Labelled:
 
 def labelled(path: str | Path) -> Iterator[Labelled]:
     """Read labelled texts from a .tsv or .jsonl (each also .gz); either all have a second text or none."""
-    path = Path(path)
-    kind = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
-    if kind not in (".tsv", ".jsonl"):
-        raise DataError(f"{path}: labelled texts must be in a .tsv or .jsonl file (.gz too).")
     first: Labelled | None = None
-    for where, found in _columns(path) if kind == ".tsv" else _objects(path):
+    for where, entry in _entries(path):
+        found = _checked(entry, where)
         first = first or found
         if (found.second is None) != (first.second is None):
             raise DataError(f"{where}: either every line has a second text or none has.")
@@ -60,48 +63,39 @@ def labelled(path: str | Path) -> Iterator[Labelled]:
         raise DataError(f"{path}: there is no labelled text in it.")
 
 
-def _columns(path: Path) -> Iterator[tuple[str, Labelled]]:
+def _entries(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What a file has of each text by name, and where it stands."""
     names = ["text", "label"]
-    for number, line in enumerate(lines(path), start=1):
-        where, cells = f"{path}, line {number}", line.split("\t")
-        if number == 1 and "label" in (heading := [cell.strip().lower() for cell in cells]):
+    wrong = "labelled texts must be in a .tsv or .jsonl file (.gz too)."
+    for number, (where, entry) in enumerate(records(path, wrong)):
+        if isinstance(entry, str) or (isinstance(entry, dict) and not entry.keys() >= {"text", "label"}):
+            found = entry[:40] if isinstance(entry, str) else ", ".join(map(repr, entry)) or "none"
+            raise DataError(f'{where}: an object with "text" and "label" is needed; found {found}.')
+        if isinstance(entry, dict):
+            yield where, entry
+        elif number == 0 and "label" in (heading := [cell.strip().lower() for cell in entry]):
             names = ["text" if name in TEXT else name for name in heading]
             if sorted(names) not in (["label", "text"], ["label", "second", "text"]):
                 raise DataError(
                     f'{where}: a header has "text" (or "sentence"), "label" and perhaps "second"; '
                     f"found {', '.join(map(repr, heading))}."
                 )
-            continue
-        if len(cells) != len(names):
+        elif len(entry) != len(names):
             raise DataError(
-                f"{where}: {len(names)} columns, {', '.join(names)}, are needed; found {len(cells)}."
+                f"{where}: {len(names)} columns, {', '.join(names)}, are needed; found {len(entry)}."
             )
-        yield where, _checked(dict(zip(names, cells, strict=True)), where)
-
-
-def _objects(path: Path) -> Iterator[tuple[str, Labelled]]:
-    for number, line in enumerate(lines(path), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        try:
-            entry: Any = json.loads(line)
-        except ValueError as error:
-            raise DataError(f"{where}: not JSON ({error}).") from None
-        if not isinstance(entry, dict) or not entry.keys() >= {"text", "label"}:
-            found = ", ".join(map(repr, entry)) if isinstance(entry, dict) else line[:40]
-            raise DataError(f'{where}: an object with "text" and "label" is needed; found {found or "none"}.')
-        yield where, _checked(entry, where)
+        else:
+            yield where, dict(zip(names, entry, strict=True))
 
 
 def _checked(entry: dict[str, Any], where: str) -> Labelled:
     label = entry["label"]
     if isinstance(label, int) and not isinstance(label, bool):
         label = str(label)
-    second = entry.get("second")
-    for name, text in (("text", entry["text"]), ("label", label), ("second", second)):
-        if name == "second" and text is None:
-            continue
+    texts = {"text": entry["text"], "label": label}
+    if (second := entry.get("second")) is not None:
+        texts["second"] = second
+    for name, text in texts.items():
         if not isinstance(text, str):
             raise DataError(f"{where}: {name} must be text; got {type(text).__name__}.")
         if not text.strip():

@@ -51,20 +51,16 @@ class Segments:
     spans: list[Span]  # (w,)
     word_of: list[int]  # (n,): the number of the word of each token, less than w if there are words
 
-    def without(self, words: Collection[int]) -> str:
-        """The text without these words (numbers); each leaves together with the white space after it.
-
-        If the last word leaves, so does the white space before it.
-        """
-        return self.remaining(words)[0]
-
     def tokens_of(self, words: Collection[int]) -> list[int]:
         """The positions of the tokens of these words (numbers)."""
         chosen = set(words)
         return [i for i, word in enumerate(self.word_of) if word in chosen]
 
     def remaining(self, words: Collection[int]) -> tuple[str, list[Span]]:
-        """The text without these words, and the spans of the others in it."""
+        """The text without these words (numbers), and the spans of the others in it.
+
+        Each leaves together with the white space after it; the last word also with that before it.
+        """
         if not self.spans:
             return self.text, []
         gone, starts = set(words), [start for start, _ in self.spans]
@@ -79,7 +75,10 @@ class Segments:
 
 
 def segments(tokenizer: Tokenizer, text: str, spans: Sequence[Span] | None = None) -> Segments:
-    """The segments of a text that is read; `spans` are its words, if somebody else has split it."""
+    """The segments of a text that is read; `spans` are its words, if somebody else has split it.
+
+    A word of these that shares its tokens with the word after it may have no token of its own.
+    """
     ((tokens, token_spans),) = tokenizer.encode_spans([text])
     return _segments(text, tokens, token_spans, spans)
 
@@ -92,15 +91,6 @@ def segments_of_ids(tokenizer: Tokenizer, ids: Sequence[int], unknown: Sequence[
     ids = [int(i) for i in ids]
     text, token_spans = tokenizer.decode_spans(ids, unknown)
     return _segments(text, ids, token_spans, None)
-
-
-def segments_without(tokenizer: Tokenizer, whole: Segments, words: Collection[int]) -> Segments:
-    """The segments of a text without these words, read anew. Its words are the others, each still a word.
-
-    A word that then shares its tokens with the word after it may have no token of its own.
-    """
-    text, spans = whole.remaining(words)
-    return segments(tokenizer, text, spans)
 
 
 def split_words(text: str) -> list[Span]:
@@ -152,15 +142,8 @@ def _segments(
 def _joined(words: list[Span], tokens: list[Span]) -> list[Span]:
     """The words, those that share a token joined into one."""
     starts, stops = [start for start, _ in words], [stop for _, stop in words]
-    continues = [False] * len(words)  # shares a token with the word before it
+    continued = set[int]()  # words that share a token with the word before them
     for start, stop in tokens:
-        first, last = bisect_right(stops, start), bisect_left(starts, stop)  # words first … last − 1
-        for word in range(first + 1, last):
-            continues[word] = True
-    found: list[Span] = []
-    for span, continued in zip(words, continues, strict=True):
-        if continued:
-            found[-1] = (found[-1][0], span[1])
-        else:
-            found.append(span)
-    return found
+        continued.update(range(bisect_right(stops, start) + 1, bisect_left(starts, stop)))
+    firsts = [i for i in range(len(words)) if i not in continued]
+    return [(starts[i], stops[j - 1]) for i, j in pairwise([*firsts, len(words)])]

@@ -11,25 +11,19 @@ from regard.data.text import DataError
 
 T = TypeVar("T")
 Part = Literal["train", "valid"]
-_counts: dict[
-    tuple[tuple[str, int, int], ...], int
-] = {}  # of files as they are now: reading large ones takes long
+_counts: dict[tuple[tuple[str, int, int], ...], int] = {}  # of files as they are now: reading takes long
 
 
 def held_out(
     read: Callable[[], Iterator[T]], files: list[str], part: Part, most: int, what: str
 ) -> Iterator[T]:
     """The examples of one part of what `read` reads from files; about `most` are held out."""
-    count = _count(read, files)
-    if count < 2:
-        raise DataError(f"{files[0]} has {count} {what}; at least 2 are needed, one of them held out.")
-    stride = max(2, 10 if count >= 10 else 2, count // most)
-    return (one for i, one in enumerate(read()) if (i % stride == 0) == (part == "valid"))
-
-
-def _count(read: Callable[[], Iterator[T]], files: list[str]) -> int:
     stats = [(file, Path(file).stat()) for file in files if Path(file).exists()]
     key = tuple((file, stat.st_mtime_ns, stat.st_size) for file, stat in stats)
     if key not in _counts:
         _counts[key] = sum(1 for _ in read())
-    return _counts[key]
+    count = _counts[key]
+    if count < 2:
+        raise DataError(f"{files[0]} has {count} {what}; at least 2 are needed, one of them held out.")
+    stride = max(10 if count >= 10 else 2, count // most)
+    return (one for i, one in enumerate(read()) if (i % stride == 0) == (part == "valid"))

@@ -36,16 +36,11 @@ class Streams:
         shift = min(shift, len(self.values) - 2 * self.rows)
         each = (len(self.values) - shift - 1) // self.rows  # tokens of a row that are followed by another
         starts = shift + each * np.arange(self.rows)
-        for number, at in enumerate(range(0, each, self.segment)):
-            if number >= skip:
-                size = min(self.segment, each - at) + 1
-                tokens = self.values[(starts + at)[:, None] + np.arange(size)].astype(np.int64)
-                lengths = torch.full((self.rows,), size)
-                yield Batch(
-                    {self.field: torch.from_numpy(tokens)},
-                    {self.field: lengths},
-                    torch.from_numpy(starts + at),
-                )
+        for at in range(skip * self.segment, each, self.segment):
+            size = min(self.segment, each - at) + 1
+            tokens = torch.from_numpy(self.values[(starts + at)[:, None] + np.arange(size)].astype(np.int64))
+            lengths = torch.full((self.rows,), size)
+            yield Batch({self.field: tokens}, {self.field: lengths}, torch.from_numpy(starts + at))
 
     def count(self, k: int) -> int:
         """How many batches epoch k has."""

@@ -8,6 +8,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -23,26 +24,50 @@ def pairs(source: str | Path, target: str | Path | None = None) -> Iterator[tupl
     if target is not None:
         yield from _side_by_side(Path(source), Path(target))
         return
-    path = Path(source)
+    wrong = "one file of pairs must end in .tsv or .jsonl; for two files, give a target."
+    for where, entry in records(source, wrong):
+        if isinstance(entry, list) and len(entry) != 2:
+            raise DataError(f"{where}: two columns, source and target, are needed; found {len(entry)}.")
+        yield (entry[0], entry[1]) if isinstance(entry, list) else _translation(entry, where)
+
+
+def records(path: str | Path, wrong: str) -> Iterator[tuple[str, list[str] | dict[str, Any] | str]]:
+    """The lines of a .tsv as cells, of a .jsonl as objects, each with the place where it stands.
+
+    Empty lines of a .jsonl are skipped; one that holds no object stays a line. A file that is neither is
+    `wrong`.
+    """
+    path = Path(path)
     kind = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
     if kind not in (".tsv", ".jsonl"):
-        raise DataError(
-            f"{path}: one file of pairs must end in .tsv or .jsonl; for two files, give a target."
-        )
-    split = _columns if kind == ".tsv" else _keys
-    for number, line in enumerate(lines(path), start=1):
-        if kind == ".tsv" or line.strip():
-            yield split(line, f"{path}, line {number}")
+        raise DataError(f"{path}: {wrong}")
+    for where, line in located_lines(path):
+        if kind == ".tsv":
+            yield where, line.split("\t")
+        elif line.strip():
+            try:
+                entry = json.loads(line)
+            except ValueError as error:
+                raise DataError(f"{where}: not JSON ({error}).") from None
+            yield where, entry if isinstance(entry, dict) else line
 
 
 def lines(path: str | Path) -> Iterator[str]:
     """Read the lines of a plain or .gz file, without line ends; an empty file is an error."""
+    return (line for _, line in located_lines(path))
+
+
+def located_lines(path: str | Path) -> Iterator[tuple[str, str]]:
+    """The lines of a file, each with the place where it stands: the file and the number of the line."""
     path, number = Path(path), 0
     try:
-        with _opened(path) as file:
+        if path.is_dir():
+            raise DataError(f"{path}: a file is needed, and this is a folder.")
+        with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
             while raw := file.readline(LONGEST + 3):
                 number += 1
-                yield _text(raw, f"{path}, line {number}", first=number == 1)
+                where = f"{path}, line {number}"
+                yield where, _text(raw, where, first=number == 1)
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file.") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -51,14 +76,6 @@ def lines(path: str | Path) -> Iterator[str]:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from None
     if not number:
         raise DataError(f"{path}: the file is empty.")
-
-
-def _opened(path: Path) -> IO[bytes]:
-    if path.is_dir():
-        raise DataError(f"{path}: a file is needed, and this is a folder.")
-    if path.suffix == ".gz":
-        return cast(IO[bytes], gzip.open(path, "rb"))
-    return path.open("rb")
 
 
 def _text(raw: bytes, where: str, first: bool) -> str:
@@ -78,34 +95,19 @@ def _text(raw: bytes, where: str, first: bool) -> str:
 
 
 def _side_by_side(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    ours, theirs, count = lines(source), lines(target), 0
-    while True:
-        one, other = next(ours, None), next(theirs, None)
-        if one is None and other is None:
-            return
+    ours, theirs = lines(source), lines(target)
+    for count, (one, other) in enumerate(zip_longest(ours, theirs)):
         if one is None or other is None:
             long, short, rest = (target, source, theirs) if one is None else (source, target, ours)
             total = count + 1 + sum(1 for _ in rest)
             raise DataError(
                 f"{short} has {count:,} lines and {long} has {total:,}: they must match line by line."
             )
-        count += 1
         yield one, other
 
 
-def _columns(line: str, where: str) -> tuple[str, str]:
-    columns = line.split("\t")
-    if len(columns) != 2:
-        raise DataError(f"{where}: two columns, source and target, are needed; found {len(columns)}.")
-    return columns[0], columns[1]
-
-
-def _keys(line: str, where: str) -> tuple[str, str]:
+def _translation(entry: dict[str, Any] | str, where: str) -> tuple[str, str]:
     """{"source": …, "target": …}, or {"translation": {…}} with the source language first."""
-    try:
-        entry: Any = json.loads(line)
-    except ValueError as error:
-        raise DataError(f"{where}: not JSON ({error}).") from None
     inner = entry.get("translation", entry) if isinstance(entry, dict) else None
     if isinstance(inner, dict) and inner.keys() >= {"source", "target"}:
         texts = [inner["source"], inner["target"]]
@@ -113,9 +115,8 @@ def _keys(line: str, where: str) -> tuple[str, str]:
         texts = list(inner.values())
     else:
         wanted = 'an object with the keys "source" and "target", or "translation" with two languages'
-        found = (
-            ", ".join(map(repr, entry)) or "none" if isinstance(entry, dict) else f"no object: {line[:40]}"
-        )
+        names = ", ".join(map(repr, entry)) or "none"
+        found = names if isinstance(entry, dict) else f"no object: {entry[:40]}"
         raise DataError(f"{where}: {wanted}, is needed; found {found}.")
     for text in texts:
         if not isinstance(text, str):

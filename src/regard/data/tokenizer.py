@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from regard.core.files import write_text
 from regard.core.tokens import BOS, EOS, PAD, UNK
@@ -25,7 +25,7 @@ from regard.data.extra import needed
 from regard.data.text import DataError
 
 Kind = Literal["bpe", "word", "character"]
-KINDS = ("bpe", "word", "character")
+KINDS = get_args(Kind)
 SPECIAL = [" pad", " bos", " eos", " unk"]  # no word, character or byte-level token has such a name
 SHOWN = ["<pad>", "<s>", "</s>", "<unk>"]
 UNKNOWN = "�"
@@ -35,8 +35,8 @@ class Tokenizer:
     """A vocabulary, and how text is split into its tokens; ids 0 to 3 are PAD, BOS, EOS and UNK."""
 
     def __init__(self, inner: Any, kind: Kind):
-        self.inner = inner
-        self.kind = kind
+        self.inner, self.kind = inner, kind
+        self.ahead = " " if kind == "bpe" else ""  # before a text: its first word is a word like others
         self.inner.encode_special_tokens = True  # "<s>" in a text is not the beginning of a sequence
 
     @classmethod
@@ -52,9 +52,8 @@ class Tokenizer:
         first = next(stream, None)
         if first is None:
             raise DataError("a tokenizer cannot be trained on no text.")
-        before = " " if kind == "bpe" else ""
-        inner.train_from_iterator((before + line for line in chain([first], stream)), trainer)
         tokenizer = cls(inner, kind)
+        inner.train_from_iterator((tokenizer.ahead + line for line in chain([first], stream)), trainer)
         if len(tokenizer) < size:
             warnings.warn(
                 f"the vocabulary has {len(tokenizer):,} tokens, not {size:,}: the text has no more.",
@@ -71,9 +70,8 @@ class Tokenizer:
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, without BOS and EOS; faster than one by one."""
-        if self.kind == "bpe":
-            texts = [" " + text if text else "" for text in texts]
-        return [found.ids for found in self.inner.encode_batch_fast(list(texts), add_special_tokens=False)]
+        found = self.inner.encode_batch_fast(self._with_ahead(texts), add_special_tokens=False)
+        return [one.ids for one in found]
 
     def encode_spans(self, texts: Sequence[str]) -> list[tuple[list[int], list[Span]]]:
         """The ids of each text, and for each id the span of its characters.
@@ -81,11 +79,8 @@ class Tokenizer:
         A token that is a part of a character has the span of the whole; one that stands for the space before
         the text has an empty span.
         """
-        ahead = " " if self.kind == "bpe" else ""
-        found = self.inner.encode_batch(
-            [ahead + text if text else "" for text in texts], add_special_tokens=False
-        )
-        return [(one.ids, _shifted(one.offsets, len(ahead))) for one in found]
+        found = self.inner.encode_batch(self._with_ahead(texts), add_special_tokens=False)
+        return [(one.ids, _shifted(one.offsets, len(self.ahead))) for one in found]
 
     def decode(self, ids: Iterable[int], unknown: Sequence[str] = ()) -> str:
         """The text of ids: PAD and BOS are skipped, EOS ends it; ids beyond the vocabulary are `unknown`."""
@@ -131,6 +126,9 @@ class Tokenizer:
             raise DataError(f"{path}: not a tokenizer that regard has saved.") from None
         return cls(inner, kind)
 
+    def _with_ahead(self, texts: Sequence[str]) -> list[str]:
+        return [self.ahead + text if text else "" for text in texts]
+
     def _piece(self, i: int, unknown: Sequence[str] = ()) -> str:
         beyond = i - len(self)
         if beyond >= len(unknown):
@@ -174,16 +172,12 @@ def _shown_ids(ids: Iterable[int]) -> Iterator[int | None]:
 
 def _join(parts: Iterable[str | None], separator: str) -> tuple[str, list[Span]]:
     """Join parts to a text; also the span of each, empty for None."""
-    shown: list[str] = []
-    spans: list[Span] = []
-    at = 0  # the end of the last part
+    shown, spans, at = list[str](), list[Span](), 0  # the end of the last part
     for part in parts:
-        if part is None:
-            spans.append((at, at))
-            continue
-        start = at + len(separator) if shown else 0
-        at = start + len(part)
-        shown.append(part)
+        start = at + len(separator) if shown and part is not None else at
+        if part is not None:
+            shown.append(part)
+            at = start + len(part)
         spans.append((start, at))
     return separator.join(shown), spans
 

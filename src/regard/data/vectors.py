@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.core.tokens import UNK
-from regard.data.text import DataError, lines
+from regard.data.text import DataError, located_lines
 from regard.data.tokenizer import Tokenizer
 
 BLOCK = 4096  # lines that are encoded at once
@@ -22,7 +22,7 @@ BLOCK = 4096  # lines that are encoded at once
 def vectors(path: str | Path, tokenizer: Tokenizer, width: int) -> tuple[Tensor, Tensor]:
     """The tokens (k,) that are words of the file, and their vectors (k, width)."""
     found: dict[int, Tensor] = {}
-    stream = _read(Path(path), width)
+    stream = _read(path, width)
     while block := list(islice(stream, BLOCK)):
         ids = tokenizer.encode_many([word for _, word, _ in block])
         for (where, _, numbers), tokens in zip(block, ids, strict=True):
@@ -33,26 +33,21 @@ def vectors(path: str | Path, tokenizer: Tokenizer, width: int) -> tuple[Tensor,
     return torch.tensor(list(found)), torch.stack(list(found.values()))
 
 
-def _read(path: Path, width: int) -> Iterator[tuple[str, str, list[str]]]:
-    for number, line in enumerate(lines(path), start=1):
+def _read(path: str | Path, width: int) -> Iterator[tuple[str, str, list[str]]]:
+    for number, (where, line) in enumerate(located_lines(path)):
         parts = line.rstrip().split(" ")
-        if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
-            if int(parts[1]) != width:
-                raise _narrow(path, int(parts[1]), width)
-            continue
-        if len(parts) <= width:
-            raise _narrow(path, len(parts) - 1, width, number)
-        word = " ".join(parts[:-width])
-        if " " in word and _is_number(parts[-width - 1]):
-            raise _narrow(path, sum(map(_is_number, parts)), width, number)
-        yield f"{path}, line {number}", word, parts[-width:]
-
-
-def _narrow(path: Path, found: int, width: int, line: int = 1) -> DataError:
-    return DataError(
-        f"{path}, line {line}: vectors of {found} numbers, but the model's words have {width}. "
-        f"Set model.embedding={found}."
-    )
+        numbers, fits = len(parts) - 1, len(parts) > width
+        if header := number == 0 and len(parts) == 2 and all(part.isdigit() for part in parts):
+            numbers, fits = int(parts[1]), int(parts[1]) == width
+        elif numbers > width and _is_number(parts[-width - 1]):  # and not a word that holds spaces
+            numbers, fits = sum(map(_is_number, parts)), False
+        if not fits:
+            raise DataError(
+                f"{where}: vectors of {numbers} numbers, but the model's words have {width}. "
+                f"Set model.embedding={numbers}."
+            )
+        if not header:
+            yield where, " ".join(parts[:-width]), parts[-width:]
 
 
 def _numbers(parts: list[str], where: str) -> Tensor:

@@ -28,16 +28,9 @@ def penalty(length: Any, alpha: float) -> Any:
 
 
 def beam(
-    model: Decodable,
-    source: Tensor,
-    lengths: Tensor,
-    limits: Limits = USUAL,
-    *,
-    width: int = 5,
-    alpha: float = 1.0,
-    coverage: float = 0.0,
-    best: int = 1,
-) -> list[list[Hypothesis]]:
+    model: Decodable, source: Tensor, lengths: Tensor, limits: Limits = USUAL, *,
+    width: int = 5, alpha: float = 1.0, coverage: float = 0.0, best: int = 1,
+) -> list[list[Hypothesis]]:  # fmt: skip
     """The `best` hypotheses of each source (b, n) with lengths (b,), best first."""
     if width < 1 or not 1 <= best <= width:
         raise ValueError(
@@ -53,16 +46,9 @@ class _Search:
     """The beams of a batch: `k` rows for each unfinished sentence."""
 
     def __init__(
-        self,
-        model: Decodable,
-        source: Tensor,
-        lengths: Tensor,
-        limits: Limits,
-        width: int,
-        alpha: float,
-        coverage: float,
-        best: int,
-    ):
+        self, model: Decodable, source: Tensor, lengths: Tensor, limits: Limits,
+        width: int, alpha: float, coverage: float, best: int,
+    ):  # fmt: skip
         self.model, self.k, self.alpha, self.best = model, width, alpha, best
         device, b = source.device, len(lengths)
         self.sentences = torch.arange(b, device=device)  # indices of unfinished sentences

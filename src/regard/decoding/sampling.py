@@ -25,16 +25,9 @@ def greedy(
 
 
 def sample(
-    model: Decodable,
-    source: Tensor,
-    lengths: Tensor,
-    limits: Limits = USUAL,
-    *,
-    temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    generator: torch.Generator | None = None,
-) -> list[list[Hypothesis]]:
+    model: Decodable, source: Tensor, lengths: Tensor, limits: Limits = USUAL, *,
+    temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, generator: torch.Generator | None = None,
+) -> list[list[Hypothesis]]:  # fmt: skip
     """A sampled token at every step, for source (b, n) with lengths (b,): one hypothesis each."""
     if not temperature > 0:
         raise ValueError(

@@ -19,14 +19,9 @@ from regard.recording import record
 
 @register(needs="weights")
 def attention(
-    model: Any,
-    inputs: Any = None,
-    lengths: Any = None,
-    *,
-    layer: int | None = None,
-    position: int | None = None,
-    second: Second | None = None,
-) -> Tensor:
+    model: Any, inputs: Any = None, lengths: Any = None, *,
+    layer: int | None = None, position: int | None = None, second: Second | None = None,
+) -> Tensor:  # fmt: skip
     """Weights over tokens (b, n), of a model with inputs or of bare weights."""
     if layer is None and position is None and isinstance(model, ClassifierModel):
         asked = subject(model, inputs, lengths, second)

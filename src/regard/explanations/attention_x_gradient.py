@@ -21,13 +21,9 @@ from regard.recording import intervene
 
 @register(needs="gradients", signed=True)
 def attention_x_gradient(
-    model: Any,
-    inputs: Any,
-    lengths: Any = None,
-    *,
-    target: Target = None,
-    second: Second | None = None,
-) -> Tensor:
+    model: Any, inputs: Any, lengths: Any = None, *,
+    target: Target = None, second: Second | None = None,
+) -> Tensor:  # fmt: skip
     """Weight times gradient at each token (b, n), for the target class; default: the predicted one."""
     paths = explained_attentions(model, "attention_x_gradient")
     path = attention_paths(model).get("reader", paths[-1:])[0]

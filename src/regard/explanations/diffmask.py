@@ -69,17 +69,10 @@ class Gates(nn.Module):
 
 
 def learn_gates(
-    model: Any,
-    inputs: Any,
-    lengths: Any = None,
-    *,
-    layer: int = 0,
-    margin: float = 0.1,
-    steps: int = 300,
-    rate: float = 1e-2,
-    seed: int = 0,
+    model: Any, inputs: Any, lengths: Any = None, *,
+    layer: int = 0, margin: float = 0.1, steps: int = 300, rate: float = 1e-2, seed: int = 0,
     second: Second | None = None,
-) -> Gates:
+) -> Gates:  # fmt: skip
     """Gates of a layer, learned from texts (b, n), that lose at most `margin` nats of KL in the mean."""
     if not (margin > 0 and math.isfinite(margin)):
         raise ValueError(f"margin must be more than 0 and finite; got {margin}.")

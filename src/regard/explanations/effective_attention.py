@@ -20,14 +20,9 @@ from regard.models.subject import Second
 
 @register(needs="values", signed=True)
 def effective_attention(
-    model: Any,
-    inputs: Any = None,
-    lengths: Any = None,
-    *,
-    layer: int | None = None,
-    position: int | None = None,
-    second: Second | None = None,
-) -> Tensor:
+    model: Any, inputs: Any = None, lengths: Any = None, *,
+    layer: int | None = None, position: int | None = None, second: Second | None = None,
+) -> Tensor:  # fmt: skip
     """Effective weights over tokens (b, n) in a layer of a model; default: the one that reads the words.
 
     The mean over heads, each projected by itself.

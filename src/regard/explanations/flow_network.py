@@ -27,13 +27,9 @@ LEAST = 1e-14  # of the largest capacity: smaller ones count as 0
 
 @register(needs="weights")
 def flow(
-    model: Any,
-    inputs: Any = None,
-    lengths: Any = None,
-    *,
-    position: int | None = None,
-    second: Second | None = None,
-) -> Tensor:
+    model: Any, inputs: Any = None, lengths: Any = None, *,
+    position: int | None = None, second: Second | None = None,
+) -> Tensor:  # fmt: skip
     """Flow to tokens (b, n), of a model with inputs or of bare weights."""
     layers = stack(model, inputs, lengths, "flow", second)
     return explained(layers, partial(flowing, row=layers.row(position)), position)

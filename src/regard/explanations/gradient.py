@@ -19,14 +19,9 @@ from regard.models.subject import Second, Target, slopes, subject
 
 @register(needs="gradients")
 def gradient(
-    model: Any,
-    inputs: Any,
-    lengths: Any = None,
-    *,
-    target: Target = None,
-    hold_attention: bool = False,
-    second: Second | None = None,
-) -> Tensor:
+    model: Any, inputs: Any, lengths: Any = None, *,
+    target: Target = None, hold_attention: bool = False, second: Second | None = None,
+) -> Tensor:  # fmt: skip
     """Length of the gradient at each token (b, n), for the target class; default: the predicted one."""
     asked = subject(model, inputs, lengths, second)
     found: Tensor = slopes(asked, target, hold_attention)[1].norm(dim=-1)

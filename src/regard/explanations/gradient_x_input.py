@@ -20,14 +20,9 @@ from regard.models.subject import Second, Target, slopes, subject
 
 @register(needs="gradients", signed=True)
 def gradient_x_input(
-    model: Any,
-    inputs: Any,
-    lengths: Any = None,
-    *,
-    target: Target = None,
-    hold_attention: bool = False,
-    second: Second | None = None,
-) -> Tensor:
+    model: Any, inputs: Any, lengths: Any = None, *,
+    target: Target = None, hold_attention: bool = False, second: Second | None = None,
+) -> Tensor:  # fmt: skip
     """Gradient times input at each token (b, n), for the target class; default: the predicted one."""
     vectors, slope = slopes(subject(model, inputs, lengths, second), target, hold_attention)
     return (vectors * slope).sum(-1)

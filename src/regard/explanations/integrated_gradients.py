@@ -25,16 +25,10 @@ CLOSE, DOUBLINGS = 0.01, 4
 
 @register(needs="gradients", signed=True)
 def integrated_gradients(
-    model: Any,
-    inputs: Any,
-    lengths: Any = None,
-    *,
-    target: Target = None,
-    baseline: Tensor | None = None,
-    steps: int = 50,
-    hold_attention: bool = False,
-    second: Second | None = None,
-) -> Tensor:
+    model: Any, inputs: Any, lengths: Any = None, *,
+    target: Target = None, baseline: Tensor | None = None, steps: int = 50,
+    hold_attention: bool = False, second: Second | None = None,
+) -> Tensor:  # fmt: skip
     """Integrated gradients at each token (b, n), for the target class; default: the predicted one.
 
     The path starts from `baseline` (d,) in place of every word.

@@ -24,15 +24,10 @@ TOKENS = 1 << 15  # that are computed at once
 
 @register(needs="outputs", signed=True)
 def leave_one_out(
-    model: Any,
-    inputs: Any,
-    lengths: Any = None,
-    *,
-    by: Literal["delete", "zero"] | int = "delete",
-    measure: Literal["fall", "tvd"] = "fall",
-    target: Target = None,
-    second: Second | None = None,
-) -> Tensor:
+    model: Any, inputs: Any, lengths: Any = None, *,
+    by: Literal["delete", "zero"] | int = "delete", measure: Literal["fall", "tvd"] = "fall",
+    target: Target = None, second: Second | None = None,
+) -> Tensor:  # fmt: skip
     """What each token (b, n) adds to the target class; default: the predicted one."""
     asked = subject(model, inputs, lengths, second)
     if measure not in ("fall", "tvd"):

@@ -21,14 +21,9 @@ from regard.models.subject import Second
 
 @register(needs="values")
 def norms(
-    model: Any,
-    inputs: Any = None,
-    lengths: Any = None,
-    *,
-    layer: int | None = None,
-    position: int | None = None,
-    second: Second | None = None,
-) -> Tensor:
+    model: Any, inputs: Any = None, lengths: Any = None, *,
+    layer: int | None = None, position: int | None = None, second: Second | None = None,
+) -> Tensor:  # fmt: skip
     """Lengths of what tokens add (b, n) in a layer of a model; default: the one that reads the words."""
     layers = stack(model, inputs, lengths, "norms", second, values=True).at(layer)
     (one,) = layers.layers

@@ -20,13 +20,9 @@ from regard.models.subject import Second
 
 @register(needs="weights")
 def rollout(
-    model: Any,
-    inputs: Any = None,
-    lengths: Any = None,
-    *,
-    position: int | None = None,
-    second: Second | None = None,
-) -> Tensor:
+    model: Any, inputs: Any = None, lengths: Any = None, *,
+    position: int | None = None, second: Second | None = None,
+) -> Tensor:  # fmt: skip
     """Rollout to tokens (b, n), of a model with inputs or of bare weights."""
     return explained(stack(model, inputs, lengths, "rollout", second), rolled, position)
 

@@ -16,6 +16,8 @@ Malaviya, Ferreira & Martins (2018), "Sparse and Constrained Attention for Neura
 arXiv:1805.08241 (sparsemax, fertilities, the sink).
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -26,9 +28,19 @@ from regard.maps.softmax import softmax
 from regard.maps.sparsemax import sparsemax
 from regard.maps.table import register
 
+Map = Callable[[Tensor], Tensor]
+Limited = Callable[[Tensor, Tensor], Tensor]  # scores and limits, both (..., n), to weights
 
-def _prepared(scores: Tensor, upper: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores with their top at 0, limits from 0 to 1, and per row 0, or NaN if no map can use it."""
+
+def _bounded(scores: Tensor, upper: float | Tensor, plain: Map, limited: Limited) -> Tensor:
+    """Weights by `limited`, of scores with their top at 0 and limits from 0 to 1; without limits by `plain`.
+
+    Rows that no map can use are NaN.
+    """
+    check_float("scores", scores)
+    check("scores", scores, "... n")
+    if scores.shape[-1] == 0 or (not isinstance(upper, Tensor) and upper >= 1):
+        return plain(scores)
     if not isinstance(upper, Tensor):
         upper = torch.full_like(scores, upper)
     check_together(scores=scores, upper=upper)
@@ -39,11 +51,12 @@ def _prepared(scores: Tensor, upper: float | Tensor) -> tuple[Tensor, Tensor, Te
             f"upper must broadcast to scores {tuple(scores.shape)}; got {tuple(upper.shape)}. "
             "Give one limit for all keys, or one for each."
         ) from None
-    scores = scores.double()
-    top = scores.detach().amax(-1, keepdim=True)  # (..., 1)
+    theta = scores.double()
+    top = theta.detach().amax(-1, keepdim=True)  # (..., 1)
     top = torch.where(top == -torch.inf, 0, top)
-    limits = torch.where(scores == -torch.inf, 0, upper.clamp(0, 1))  # (..., n), hidden keys get nothing
-    return scores - top, limits, top - top + 0 * limits.detach().sum(-1, keepdim=True)
+    limits = torch.where(theta == -torch.inf, 0, upper.clamp(0, 1))  # (..., n), hidden keys get nothing
+    flaw = top - top + 0 * limits.detach().sum(-1, keepdim=True)  # (..., 1), 0 or NaN
+    return (limited(theta - top, limits) + flaw).to(scores.dtype)
 
 
 def _at_limit(theta: Tensor, limits: Tensor) -> Tensor:
@@ -79,32 +92,28 @@ def _free_and_limited(theta: Tensor, limits: Tensor) -> tuple[Tensor, Tensor]:
     return nowhere.scatter(-1, order, free), nowhere.scatter(-1, order, limited)
 
 
-@register(guard=False)
-def bounded_softmax(scores: Tensor, upper: float | Tensor = 1.0) -> Tensor:
-    """Map scores (..., n) to weights (..., n) of at most `upper`, which broadcasts to them."""
-    check_float("scores", scores)
-    check("scores", scores, "... n")
-    if scores.shape[-1] == 0 or (not isinstance(upper, Tensor) and upper >= 1):
-        return softmax(scores)
-    theta, limits, flaw = _prepared(scores, upper)
+def _limited_softmax(theta: Tensor, limits: Tensor) -> Tensor:
     at_limit = _at_limit(theta.detach(), limits.detach())
     left = (1 - torch.where(at_limit, limits, 0).sum(-1, keepdim=True)).clamp(min=0)  # (..., 1)
-    shared = left * softmax(torch.where(at_limit, -torch.inf, theta))
-    return (torch.where(at_limit, limits, shared) + flaw).to(scores.dtype)
+    return torch.where(at_limit, limits, left * softmax(torch.where(at_limit, -torch.inf, theta)))
 
 
-@register(sparse=True, guard=False)
-def bounded_sparsemax(scores: Tensor, upper: float | Tensor = 1.0) -> Tensor:
-    """Map scores (..., n) to weights (..., n) of at most `upper`, which broadcasts to them."""
-    check_float("scores", scores)
-    check("scores", scores, "... n")
-    if scores.shape[-1] == 0 or (not isinstance(upper, Tensor) and upper >= 1):
-        return sparsemax(scores)
-    theta, limits, flaw = _prepared(scores, upper)
+def _limited_sparsemax(theta: Tensor, limits: Tensor) -> Tensor:
     free, at_limit = _free_and_limited(theta.detach(), limits.detach())
     theta = torch.where(free, theta, 0)
     theta = torch.where(free, theta - theta.detach().amin(-1, keepdim=True), 0)  # (..., n), from 0 to 1
     left = 1 - torch.where(at_limit, limits, 0).sum(-1, keepdim=True)  # (..., 1)
     tau = (theta.sum(-1, keepdim=True) - left) / free.sum(-1, keepdim=True).clamp(min=1)
-    shared = torch.where(free, (theta - tau).clamp(min=0), 0)
-    return (torch.where(at_limit, limits, shared) + flaw).to(scores.dtype)
+    return torch.where(at_limit, limits, torch.where(free, (theta - tau).clamp(min=0), 0))
+
+
+@register(guard=False)
+def bounded_softmax(scores: Tensor, upper: float | Tensor = 1.0) -> Tensor:
+    """Map scores (..., n) to weights (..., n) of at most `upper`, which broadcasts to them."""
+    return _bounded(scores, upper, softmax, _limited_softmax)
+
+
+@register(sparse=True, guard=False)
+def bounded_sparsemax(scores: Tensor, upper: float | Tensor = 1.0) -> Tensor:
+    """Map scores (..., n) to weights (..., n) of at most `upper`, which broadcasts to them."""
+    return _bounded(scores, upper, sparsemax, _limited_sparsemax)

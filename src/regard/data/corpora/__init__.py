@@ -1,7 +1,8 @@
-"""Generated corpora: CORPORA has those of pairs, with gold word alignments, by name."""
+"""Generated corpora: CORPORA has those of pairs, LABELLED those of labelled texts, by name."""
 
+from regard.data.corpora.corpus import CORPORA as CORPORA
+from regard.data.corpora.corpus import LABELLED as LABELLED
 from regard.data.corpora.corpus import Corpus as Corpus
-from regard.data.corpora.parallel import CORPORA as CORPORA
 from regard.data.corpora.phrase import Pair as Pair
 from regard.data.corpora.phrases import phrases as phrases
 from regard.data.corpora.toys import copy as copy

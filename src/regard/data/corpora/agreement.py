@@ -16,7 +16,6 @@ from random import Random
 from regard.data.corpora.phrase import pick
 from regard.data.corpora.split import Split, stream
 from regard.data.labelled import Labelled
-from regard.data.segments import split_words
 
 NOUNS = [
     ("key", "keys"), ("cabinet", "cabinets"), ("door", "doors"), ("letter", "letters"), ("box", "boxes"),
@@ -44,10 +43,9 @@ def agreement(seed: int = 0, split: Split = "train", most: int = 3) -> Iterator[
         subject = len(words) - 1
         for _ in range(int(chance.random() * (most + 1))):
             words += [pick(PLACES, chance), *_noun(chance, chance.random() < 0.5)]
-        text = " ".join(words)
-        return Labelled(text, "plural" if plural else "singular", None, (split_words(text)[subject],))
+        return Labelled.of_words(words, "plural" if plural else "singular", [subject])
 
-    return stream(draw, split, seed, lambda found: found.text)
+    return stream(draw, split, seed, "text")
 
 
 def _noun(chance: Random, plural: bool) -> list[str]:

@@ -1,10 +1,19 @@
-"""A generated corpus: a name, a description, and endless examples."""
+"""Generated corpora by name: CORPORA of pairs with gold alignments, LABELLED of texts with highlights."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
+from regard.core.registry import Table
+from regard.data.corpora.agreement import agreement
+from regard.data.corpora.hotels import hotels
+from regard.data.corpora.phrase import Pair
+from regard.data.corpora.phrases import phrases
+from regard.data.corpora.sentiment import sentiment
 from regard.data.corpora.split import Split
+from regard.data.corpora.toys import copy, dictionary, reverse
+from regard.data.labelled import Labelled
 
 Example = TypeVar("Example")
 
@@ -19,3 +28,25 @@ class Corpus(Generic[Example]):
 
     def __call__(self, seed: int = 0, split: Split = "train") -> Iterator[Example]:
         return self.make(seed, split)
+
+
+CORPORA: Table[Corpus[Pair]] = Table("corpus", {})
+for _pairs in (
+    Corpus("phrases-de", "Dates, times, numbers and prices, English to German.", partial(phrases, "de")),
+    Corpus("phrases-fr", "Dates, times, numbers and prices, English to French.", partial(phrases, "fr")),
+    Corpus("copy", "The words of the source.", copy),
+    Corpus("reverse", "The words of the source from last to first.", reverse),
+    Corpus("dictionary", "Word by word into another language, adjectives after their nouns.", dictionary),
+):
+    CORPORA.enter(_pairs.name, _pairs)
+
+LABELLED: Table[Corpus[Labelled]] = Table("labelled corpus", {})
+for _texts in (
+    Corpus("sentiment", "Words in any order; one to three of them decide the class.", sentiment),
+    Corpus("agreement", "The number of the subject, with other nouns around it.", agreement),
+    Corpus("hotels", "Hotel reviews: the sentiment of most of three aspects.", hotels),
+    Corpus("hotels-location", "The same reviews: the location.", partial(hotels, aspect="location")),
+    Corpus("hotels-cleanliness", "The same reviews: the cleanliness.", partial(hotels, aspect="cleanliness")),
+    Corpus("hotels-service", "The same reviews: the service.", partial(hotels, aspect="service")),
+):
+    LABELLED.enter(_texts.name, _texts)

@@ -61,4 +61,4 @@ def hotels(
         highlights = tuple(sorted(spans[name] for name in of))
         return Labelled(text.rstrip(), "positive" if positive else "negative", None, highlights)
 
-    return stream(draw, split, seed, lambda found: found.text)
+    return stream(draw, split, seed, "text")

@@ -9,11 +9,12 @@ inferred from it.
 Every target word has at least one link, since attention weights sum to 1; a source word may have none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
+Words = tuple[str, ...]
 Links = list[tuple[int, int]]
 
 
@@ -28,8 +29,8 @@ class Pair(NamedTuple):
 class Phrase(NamedTuple):
     """Words of the source, words of the target, and the links between them."""
 
-    source: tuple[str, ...]
-    target: tuple[str, ...]
+    source: Words
+    target: Words
     links: Links
 
     def pair(self) -> Pair:
@@ -48,6 +49,16 @@ def whole(source: str, target: str) -> Phrase:
     return Phrase(ours, theirs, [(i, j) for i in range(len(ours)) for j in range(len(theirs))])
 
 
+def joined(*parts: Phrase) -> Phrase:
+    """Phrases one after the other, in both languages."""
+    ours, theirs, links = list[str](), list[str](), Links()
+    for source, target, inner in parts:
+        links += [(i + len(ours), j + len(theirs)) for i, j in inner]
+        ours += source
+        theirs += target
+    return Phrase(tuple(ours), tuple(theirs), links)
+
+
 class Frame:
     """A phrase with slots, filled by `frame(when=…)`; text after a slot ("{day},") joins its last word."""
 
@@ -62,35 +73,21 @@ class Frame:
             for j, word in enumerate(theirs)
             for name in (word[1].split("+") if len(word) > 1 else ())
         ]  # between the items of the frame; slots are linked to themselves
+        self.slots = [(slot, places[slot], j) for j, (slot, _) in enumerate(self.target) if slot]
 
     def __call__(self, **slots: Phrase) -> Phrase:
         """The phrase with its slots filled; phrases for slots that it does not have are ignored."""
-        ours: list[str] = []
-        begins: list[int] = []  # position of each item of the source
-        at: dict[str, int] = {}  # position of each slot
-        for slot, word in self.source:
-            begins.append(len(ours))
-            if slot:
-                at[slot] = len(ours)
-                ours += slots[slot].source
-                ours[-1] += word
-            else:
-                ours.append(word)
-        theirs: list[str] = []
-        places: list[int] = []  # position of each item of the target
-        links: Links = []
-        for slot, word in self.target:
-            there = len(theirs)
-            places.append(there)
-            if slot:
-                here, (_, words, inner) = at[slot], slots[slot]
-                theirs += words
-                theirs[-1] += word
-                links += [(i + here, j + there) for i, j in inner]
-            else:
-                theirs.append(word)
-        links += [(begins[i], places[j]) for i, j in self.links]
-        return Phrase(tuple(ours), tuple(theirs), links)
+        ours, here = _filled(self.source, {name: each.source for name, each in slots.items()})
+        theirs, there = _filled(self.target, {name: each.target for name, each in slots.items()})
+        links = [(here[i], there[j]) for i, j in self.links]
+        for slot, i, j in self.slots:
+            links += [(here[i] + a, there[j] + b) for a, b in slots[slot].links]
+        return Phrase(ours, theirs, links)
+
+
+def frames(table: Mapping[str, tuple[str, str]], language: str) -> list[Frame]:
+    """The frames of a table {English: (German, French)}."""
+    return [Frame(ours, theirs[language == "fr"]) for ours, theirs in table.items()]
 
 
 def elided(phrase: Phrase) -> Phrase:
@@ -113,3 +110,16 @@ def _item(word: str) -> tuple[str, str]:
         return "", word
     slot, _, rest = word[1:].partition("}")
     return slot, rest
+
+
+def _filled(items: list[tuple[str, str]], slots: Mapping[str, Words]) -> tuple[Words, list[int]]:
+    """The words of the items of a frame, and where each item begins."""
+    words, begins = list[str](), list[int]()
+    for slot, word in items:
+        begins.append(len(words))
+        if slot:
+            words += slots[slot]
+            words[-1] += word
+        else:
+            words.append(word)
+    return tuple(words), begins

@@ -9,19 +9,18 @@ car → voiture blanche). A source has one translation. There are more than 10�
 2099, numbers up to 999,999 and in round millions.
 
     sentences   when trains leave, films begin and shops are open; what a blue chair costs
-    phrases     dates (dates.py), times (times.py), prices (prices.py), durations (durations.py), numbers
+    phrases     dates and durations (dates.py), times (times.py), prices (prices.py), numbers
 """
 
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from random import Random
 from typing import Literal
 
 from regard.data.corpora import numerals, times
 from regard.data.corpora.dates import DAYS, Dates
-from regard.data.corpora.durations import Durations
-from regard.data.corpora.lexicon import CLAUSES, COLOURS, OPEN, SUBJECTS, THINGS
-from regard.data.corpora.phrase import Frame, Pair, Phrase, elided, phrase, pick
+from regard.data.corpora.lexicon import COLOURS, FRAMES, OPEN, SUBJECTS, THINGS, VERBS
+from regard.data.corpora.phrase import Frame, Pair, Phrase, elided, frames, joined, phrase, pick, whole
 from regard.data.corpora.prices import Prices, amount
 from regard.data.corpora.split import Split, stream
 
@@ -41,28 +40,24 @@ class Grammar:
     def __init__(self, language: Language):
         side = language == "fr"
         self.language = language
-        self.dates, self.prices, self.durations = Dates(language), Prices(language), Durations(language)
-        self.at = Frame("at {time}", ("um/at {time}", "à/at {time}")[side])
-        self.since = Frame("from {time}", ("von/from {time}", "de/from {time}")[side])
-        self.both = Frame("{date} {time}", "{date} {time}")
-        self.costs = Frame(
-            "{what} costs {price}", ("{what} kostet/costs {price}", "{what} coûte/costs {price}")[side]
-        )
+        self.dates, self.prices = Dates(language), Prices(language)
+        self.at, self.since, self.costs, self.is_open = frames(FRAMES, language)
+        self.open = [whole("open", word) for word in OPEN[language]]
         self.subjects = {
-            kind: [phrase(ours, theirs[side]) for ours, theirs in names.items()]
+            kind: [_noun(name, theirs[side]) for name, theirs in names.items()]
             for kind, names in SUBJECTS.items()
         }
         self.clauses = [
-            (self.subjects[kind], Frame(ours, theirs[side]), _inverted(ours, theirs[side], language))
-            for kind, clauses in CLAUSES.items()
-            for ours, theirs in clauses.items()
+            (self.subjects[kind], *_clauses(verb, theirs[side], language))
+            for kind, verbs in VERBS.items()
+            for verb, theirs in verbs.items()
         ]
-        ((ours, theirs),) = OPEN.items()
-        self.open = [Frame(ours, theirs[side].replace("ouvert", word)) for word in ("ouvert", "ouverte")]
-        self.things = [thing for name in THINGS for thing in _things(name, side)]
-        self.kinds = [
+        self.things = [
+            _noun(name, theirs[side], colour) for name, theirs in THINGS.items() for colour in ("", *COLOURS)
+        ]
+        self.kinds: list[Callable[[Random], Phrase]] = [
             *[self.clause] * 6, *[self.inverted] * 2, self.hours, *[self.cost] * 4, self.date, self.time,
-            *[self.price] * 2, self.number, *[self.duration] * 2,
+            *[partial(self.prices.draw, accusative=False)] * 2, self.number, *[self.dates.duration] * 2,
         ]  # fmt: skip
 
     def draw(self, chance: Random) -> Pair:
@@ -74,23 +69,23 @@ class Grammar:
         subjects, frame, _ = pick(self.clauses, chance)
         kind = chance.random()
         if kind < 0.3:
-            when = self._at(chance)
+            when = self.time(chance)
         elif kind < 0.5:
             when = self.dates.draw(self.dates.within, chance)
         else:
-            when = self.both(date=self._day(chance), time=self._at(chance))
+            when = joined(self._day(chance), self.time(chance))
         return frame(who=pick(subjects, chance), when=when)
 
     def inverted(self, chance: Random) -> Phrase:
         """On the third of March the train leaves at half past three: in German the verb stays second."""
         subjects, _, frame = pick(self.clauses, chance)
-        return frame(date=self._day(chance), who=pick(subjects, chance), time=self._at(chance))
+        return frame(date=self._day(chance), who=pick(subjects, chance), when=self.time(chance))
 
     def hours(self, chance: Random) -> Phrase:
         """The shop is open from nine o'clock to half past six."""
         who, spoken = pick(self.subjects["place"], chance), times.spoken(self.language)
-        start = elided(self.since(time=pick(spoken, chance)))
-        return self.open[who.target[0] == "la"](who=who, start=start, end=pick(spoken, chance))
+        start, end = elided(self.since(time=pick(spoken, chance))), pick(spoken, chance)
+        return self.is_open(who=who, open=self.open[who.target[0] == "la"], start=start, end=end)
 
     def cost(self, chance: Random) -> Phrase:
         """The blue chair costs three hundred euros."""
@@ -102,25 +97,14 @@ class Grammar:
 
     def time(self, chance: Random) -> Phrase:
         """At half past three."""
-        return self._at(chance)
-
-    def price(self, chance: Random) -> Phrase:
-        """Three hundred euros."""
-        return self.prices.draw(chance, accusative=False)
+        kinds = (times.spoken, times.of_day, times.exact)
+        return self.at(time=pick(pick(kinds, chance)(self.language), chance))
 
     def number(self, chance: Random) -> Phrase:
         """Three hundred and one; thirty million."""
         if chance.random() < 0.1:
             return numerals.millions(1 + int(chance.random() * 99), self.language)
         return numerals.number(amount(chance), self.language)
-
-    def duration(self, chance: Random) -> Phrase:
-        """In three days; three days ago."""
-        return self.durations.draw(chance)
-
-    def _at(self, chance: Random) -> Phrase:
-        kinds = (times.spoken, times.of_day, times.exact)
-        return self.at(time=pick(pick(kinds, chance)(self.language), chance))
 
     def _day(self, chance: Random) -> Phrase:
         return self.dates.draw(self.dates.within[:DAYS], chance)
@@ -129,21 +113,23 @@ class Grammar:
 _grammar = cache(Grammar)
 
 
-def _inverted(source: str, target: str, language: Language) -> Frame:
-    """The clause with the date before it."""
-    words = target.replace("{when}", "{time}").split()
+def _clauses(verb: str, theirs: str, language: Language) -> tuple[Frame, Frame]:
+    """Who leaves when; and the same with a date before it."""
+    first, *rest = (f"{word}/{verb}" for word in theirs.split())
     if language == "de":
-        words[:2] = words[1], words[0]
-    return Frame("{date} " + source.replace("{when}", "{time}"), " ".join(["{date}", *words]))
+        targets = ["{who}", first, "{when}", *rest], ["{date}", first, "{who}", "{when}", *rest]
+    else:
+        targets = ["{who}", first, *rest, "{when}"], ["{date}", "{who}", first, *rest, "{when}"]
+    plain, inverted = map(" ".join, targets)
+    return Frame(f"{{who}} {verb} {{when}}", plain), Frame(f"{{date}} {{who}} {verb} {{when}}", inverted)
 
 
-def _things(name: str, french: bool) -> Iterator[Phrase]:
-    """The chair, the red chair, …"""
-    article, noun = THINGS[name][french].split()
-    yield phrase(f"the {name}", f"{article}/the {noun}/{name}")
-    for colour, (german, masculine, feminine) in COLOURS.items():
-        if french:
-            target = f"{article}/the {noun}/{name} {feminine if article == 'la' else masculine}/{colour}"
-        else:
-            target = f"{article}/the {german}/{colour} {noun}/{name}"
-        yield phrase(f"the {colour} {name}", target)
+def _noun(name: str, theirs: str, colour: str = "") -> Phrase:
+    """The chair, or the red chair; a French colour comes after its noun and agrees with it."""
+    article, noun = theirs.split()
+    words = [f"{article}/the", f"{noun}/{name}"]
+    if colour:
+        german, masculine, feminine = COLOURS[colour]
+        adjective = {"le": masculine, "la": feminine}.get(article, german)
+        words.insert(2 if article in ("le", "la") else 1, f"{adjective}/{colour}")
+    return phrase(f"the {colour} {name}", " ".join(words))

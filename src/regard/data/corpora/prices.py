@@ -13,19 +13,14 @@ from random import Random
 from typing import NamedTuple
 
 from regard.data.corpora import numerals
-from regard.data.corpora.phrase import Frame, Links, Phrase, elided, pick
+from regard.data.corpora.phrase import Frame, Links, Phrase, elided, joined, pick
 from regard.data.extra import needed
 
 CURRENCIES = {  # gender in German and in French
     "EUR": "mm", "USD": "mm", "GBP": "nf", "CHF": "mm", "CAD": "mm", "AUD": "mm", "JPY": "mm", "SEK": "ff",
     "PLN": "mm", "INR": "ff",
 }  # fmt: skip
-PARTS = {
-    "EUR": "cents",
-    "CAD": "cents",
-    "GBP": "pence",
-    "CHF": "centimes",
-}  # prices in these may have a fraction
+PARTS = {"EUR": "cents", "CAD": "cents", "GBP": "pence", "CHF": "centimes"}  # prices with a fraction
 EIN = {"m": ("ein", "einen"), "f": ("eine", "eine"), "n": ("ein", "ein")}  # nominative and accusative
 
 
@@ -43,13 +38,11 @@ class Prices:
 
     def __init__(self, language: str):
         self.language = language
-        self.currencies = [_currency(code, language, short=False) for code in CURRENCIES]
-        self.whole = Frame("{n} {currency}", "{n} {currency}")
+        self.currencies = [_currency(code, language) for code in CURRENCIES]
         self.fractions = [
-            (_currency(code, language, short=True), Frame(f"{{n}} {{currency}} and {{c}} {part}",
-                                                          f"{{n}} {{currency}} {{c}}/{part}"))
+            (_currency(code, language, short=True), Frame(f"{{n}} and {{c}} {part}", f"{{n}} {{c}}/{part}"))
             for code, part in PARTS.items()
-        ]  # fmt: skip
+        ]
         self.fives = [numerals.number(c, language) for c in range(5, 100, 5)]
 
     def draw(self, chance: Random, accusative: bool) -> Phrase:
@@ -57,20 +50,17 @@ class Prices:
         kind = chance.random()
         if kind < 0.1:
             millions = numerals.millions(1 + int(chance.random() * 99), self.language)
-            return self.whole(n=millions, currency=pick(self.currencies, chance).of_many)
+            return joined(millions, pick(self.currencies, chance).of_many)
         if kind < 0.4:
             currency, frame = pick(self.fractions, chance)
-            return self._of(
-                frame, 1 + int(chance.random() * 99), currency, accusative, pick(self.fives, chance)
-            )
-        return self._of(self.whole, amount(chance), pick(self.currencies, chance), accusative)
+            price = self.of(1 + int(chance.random() * 99), currency, accusative)
+            return frame(n=price, c=pick(self.fives, chance))
+        return self.of(amount(chance), pick(self.currencies, chance), accusative)
 
-    def _of(
-        self, frame: Frame, n: int, currency: Currency, accusative: bool, c: Phrase | None = None
-    ) -> Phrase:
+    def of(self, n: int, currency: Currency, accusative: bool) -> Phrase:
+        """n of a currency."""
         number = numerals.number(n, self.language, currency.eins[accusative])
-        name = currency.one[accusative] if n == 1 else currency.many
-        return frame(n=number, currency=name, c=c or number)
+        return joined(number, currency.one[accusative] if n == 1 else currency.many)
 
 
 def amount(chance: Random) -> int:
@@ -80,30 +70,28 @@ def amount(chance: Random) -> int:
     return 1 + int(chance.random() * top)
 
 
-def _currency(code: str, language: str, short: bool) -> Currency:
+def _currency(code: str, language: str, short: bool = False) -> Currency:
     """The names of a currency, or of its noun alone: Swiss francs or francs."""
     name = needed("babel.numbers").get_currency_name
-    one, many = (name(code, count=count, locale="en").split() for count in (1, 2))
-    their_one, their_many = (name(code, count=count, locale=language).split() for count in (1, 2))
+    (one, their_one), (many, their_many) = (
+        [name(code, count=count, locale=each).split() for each in ("en", language)] for count in (1, 2)
+    )
     gender = CURRENCIES[code][language == "fr"]
     if language == "de":
-        their_one, their_many = _small(their_one), _small(their_many)
-        accusative = [word.removesuffix("er") + "en" if word.islower() else word for word in their_one]
-        paid, eins = (accusative if gender == "m" else their_one), EIN[gender]
-        of_many = their_many
+        eins, noun = EIN[gender], slice(-1, None)
+        paid = their_one = _small(their_one)
+        of_many = their_many = _small(their_many)
+        if gender == "m":
+            paid = [word.removesuffix("er") + "en" if word.islower() else word for word in their_one]
     else:
-        paid, eins = their_one, ("une", "une") if gender == "f" else ("un", "un")
-        of_many = ["de", *their_many]
-    if short:
-        noun = slice(-1, None) if language == "de" else slice(0, 1)
-        their_one, paid, their_many = their_one[noun], paid[noun], their_many[noun]
-        one, many = one[-1:], many[-1:]
-    return Currency(
-        (_linked(one, their_one, language), _linked(one, paid, language)),
-        _linked(many, their_many, language),
-        elided(_linked(many, of_many, language)),
-        eins,
-    )
+        eins, noun = (("une", "une") if gender == "f" else ("un", "un")), slice(0, 1)
+        paid, of_many = their_one, ["de", *their_many]
+
+    def linked(ours: list[str], theirs: list[str]) -> Phrase:
+        return _linked(ours[-1:], theirs[noun], language) if short else _linked(ours, theirs, language)
+
+    ones = linked(one, their_one), linked(one, paid)
+    return Currency(ones, linked(many, their_many), elided(_linked(many, of_many, language)), eins)
 
 
 def _linked(ours: list[str], theirs: list[str], language: str) -> Phrase:

@@ -11,7 +11,6 @@ from random import Random
 from regard.data.corpora.phrase import pick
 from regard.data.corpora.split import Split, stream
 from regard.data.labelled import Labelled
-from regard.data.segments import split_words
 
 POSITIVE = [
     "great", "superb", "wonderful", "delightful", "exquisite", "brilliant", "charming", "excellent",
@@ -59,17 +58,12 @@ def sentiment(
         count = 1 + int(chance.random() * most)
         words = [pick(NEUTRAL, chance) for _ in range(length)]
         chosen = chance.sample(range(length), count + (count > 1))
-        for i in chosen[:count]:
-            words[i] = pick(ours, chance)
-        for i in chosen[count:]:
-            words[i] = pick(theirs, chance)
+        for k, i in enumerate(chosen):
+            words[i] = pick(ours if k < count else theirs, chance)
         if sentences > 1:
             each = length // sentences
             chosen = [i + i // each for i in chosen]  # a dot after each sentence before
             words = [word for i in range(0, length, each) for word in (*words[i : i + each], ".")]
-        text = " ".join(words)
-        spans = split_words(text)
-        highlights = tuple(sorted(spans[i] for i in chosen[:count]))
-        return Labelled(text, "positive" if positive else "negative", None, highlights)
+        return Labelled.of_words(words, "positive" if positive else "negative", chosen[:count])
 
-    return stream(draw, split, seed, lambda found: found.text)
+    return stream(draw, split, seed, "text")

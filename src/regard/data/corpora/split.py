@@ -2,29 +2,22 @@
 
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
-from operator import attrgetter
+from itertools import repeat
 from random import Random
 from typing import Literal, TypeVar, get_args
 
 Split = Literal["train", "valid", "test"]
 HELD_OUT = {"test": range(16), "valid": range(16, 32), "train": range(32, 256)}  # of a one-byte hash
 
-P = TypeVar("P")
+E = TypeVar("E")
 
 
-def stream(
-    draw: Callable[[Random], P], split: Split, seed: int, source: Callable[[P], str] = attrgetter("source")
-) -> Iterator[P]:
+def stream(draw: Callable[[Random], E], split: Split, seed: int, key: str = "source") -> Iterator[E]:
     """Draw examples endlessly and yield those of a split; 14 of 16 are in train, 1 in valid, 1 in test."""
     if split not in HELD_OUT:
         raise ValueError(f"split must be one of {', '.join(get_args(Split))}; got {split!r}.")
-    return _drawn(draw, Random(f"{split} {seed}"), HELD_OUT[split], source)
 
+    def ours(example: E) -> bool:
+        return blake2b(getattr(example, key).encode(), digest_size=1).digest()[0] in HELD_OUT[split]
 
-def _drawn(
-    draw: Callable[[Random], P], chance: Random, ours: range, source: Callable[[P], str]
-) -> Iterator[P]:
-    while True:
-        pair = draw(chance)
-        if blake2b(source(pair).encode(), digest_size=1).digest()[0] in ours:
-            yield pair
+    return filter(ours, map(draw, repeat(Random(f"{split} {seed}"))))

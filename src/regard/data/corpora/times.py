@@ -10,32 +10,22 @@ exact    three forty two pm → fünfzehn Uhr zweiundvierzig, quinze heures quar
 from functools import cache
 
 from regard.data.corpora.numerals import english, german, number
-from regard.data.corpora.phrase import Frame, Phrase, phrase, whole
+from regard.data.corpora.phrase import Frame, Phrase, frames, joined, whole
 
-FRAMES = {  # English: (German, French)
-    "{hour} o'clock": ("{hour} Uhr/o'clock", "{hour} heures/o'clock"),
-    "quarter past {hour}": (
-        "Viertel/quarter nach/past {hour}",
-        "{hour} heures/{hour} et/past quart/quarter",
-    ),
-    "half past {hour}": ("halb/half+past {hour}", "{hour} heures/{hour} et/past demie/half"),
-    "quarter to {hour}": (
-        "Viertel/quarter vor/to {hour}",
-        "{hour} heures/{hour} moins/to le/quarter quart/quarter",
-    ),
-    "{minutes} past {hour}": ("{minutes} nach/past {hour}", "{hour} heures/{hour} {minutes}"),
-    "{minutes} to {hour}": ("{minutes} vor/to {hour}", "{hour} heures/{hour} moins/to {minutes}"),
-    "twenty five past {hour}": (
-        "fünf/twenty+five+past vor/twenty+five+past halb/twenty+five+past {hour}",
-        "{hour} heures/{hour} vingt-cinq/twenty+five",
-    ),
-    "twenty five to {hour}": (
-        "fünf/twenty+five+to nach/twenty+five+to halb/twenty+five+to {hour}",
-        "{hour} heures/{hour} moins/to vingt-cinq/twenty+five",
-    ),
-}
-NAMED = {0: "{hour} o'clock", 15: "quarter past {hour}", 30: "half past {hour}", 45: "quarter to {hour}",
-         25: "twenty five past {hour}", 35: "twenty five to {hour}"}  # fmt: skip
+FRAMES = {  # by the minute: English, German, French
+    0: ("{hour} o'clock", "{hour} Uhr/o'clock", "{hour} heures/o'clock"),
+    15: ("quarter past {hour}", "Viertel/quarter nach/past {hour}",
+         "{hour} heures/{hour} et/past quart/quarter"),
+    25: ("twenty five past {hour}", "fünf/twenty+five+past vor/twenty+five+past halb/twenty+five+past {hour}",
+         "{hour} heures/{hour} vingt-cinq/twenty+five"),
+    30: ("half past {hour}", "halb/half+past {hour}", "{hour} heures/{hour} et/past demie/half"),
+    35: ("twenty five to {hour}", "fünf/twenty+five+to nach/twenty+five+to halb/twenty+five+to {hour}",
+         "{hour} heures/{hour} moins/to vingt-cinq/twenty+five"),
+    45: ("quarter to {hour}", "Viertel/quarter vor/to {hour}",
+         "{hour} heures/{hour} moins/to le/quarter quart/quarter"),
+}  # fmt: skip
+PAST = ("{minutes} past {hour}", "{minutes} nach/past {hour}", "{hour} heures/{hour} {minutes}")
+TO = ("{minutes} to {hour}", "{minutes} vor/to {hour}", "{hour} heures/{hour} moins/to {minutes}")
 PARTS = {
     "in the morning": ("morgens/in+the+morning", "du/in+the matin/morning"),
     "in the afternoon": ("nachmittags/in+the+afternoon", "de/in l'après-midi/the+afternoon"),
@@ -53,10 +43,9 @@ def spoken(language: str) -> list[Phrase]:
 @cache
 def of_day(language: str) -> list[Phrase]:
     """Every five minutes from 5 am to 11 pm, except the hour after noon."""
-    parts = [phrase(ours, theirs[language == "fr"]) for ours, theirs in PARTS.items()]
-    frame = Frame("{time} {part}", "{time} {part}")
+    parts = [part() for part in frames(PARTS, language)]
     return [
-        frame(time=_spoken(time, language), part=parts[(time >= NOON) + (time >= EVENING)])
+        joined(_spoken(time, language), parts[(time >= NOON) + (time >= EVENING)])
         for time in range(5 * 60, 23 * 60, 5)
         if not NOON <= time < NOON + 60
     ]
@@ -72,15 +61,14 @@ def _spoken(time: int, language: str) -> Phrase:
     """A time, in minutes after midnight, as people say it."""
     hour, minute = divmod(time, 60)
     ours = _of_twelve(hour + (minute > 30))
+    source, in_german, in_french = FRAMES.get(minute, PAST if minute < 30 else TO)
     if language == "de":  # counts towards the next hour: half past three is halb vier
-        theirs = german(_of_twelve(hour + (minute >= 25)), "" if minute else "ein")
+        theirs, target = german(_of_twelve(hour + (minute >= 25)), "" if minute else "ein"), in_german
     else:
         theirs = number(ours, "fr", "une").target[0]
-    frame = NAMED.get(minute, "{minutes} past {hour}" if minute < 30 else "{minutes} to {hour}")
-    target = FRAMES[frame][language == "fr"]
-    return Frame(frame, target.replace("heures", "heure") if ours == 1 else target)(
-        hour=whole(english(ours)[0], theirs), minutes=number(min(minute, 60 - minute), language)
-    )
+        target = in_french.replace("heures", "heure") if ours == 1 else in_french
+    minutes = number(min(minute, 60 - minute), language)
+    return Frame(source, target)(hour=whole(english(ours)[0], theirs), minutes=minutes)
 
 
 def _exact(hour: int, minute: int, language: str) -> Phrase:

@@ -6,80 +6,60 @@ before a noun is translated after it. So the reordering is local and determined 
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 
 from regard.data.corpora.phrase import Pair
 from regard.data.corpora.split import Split, stream
 
-CONSONANTS, VOWELS = "bdfgklmnprstvz", "aeiou"
+SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
 
-
-def copy(
-    seed: int = 0, split: Split = "train", vocabulary: int = 20, shortest: int = 3, longest: int = 20
-) -> Iterator[Pair]:
-    """The same words: ba de fi → ba de fi."""
-    return _toy(lambda ids: list(range(len(ids))), False, seed, split, vocabulary, shortest, longest)
-
-
-def reverse(
-    seed: int = 0, split: Split = "train", vocabulary: int = 20, shortest: int = 3, longest: int = 20
-) -> Iterator[Pair]:
-    """The words from last to first: ba de fi → fi de ba."""
-    return _toy(lambda ids: list(range(len(ids)))[::-1], False, seed, split, vocabulary, shortest, longest)
-
-
-def dictionary(
-    seed: int = 0, split: Split = "train", vocabulary: int = 20, shortest: int = 3, longest: int = 20
-) -> Iterator[Pair]:
-    """Each word in the other language, an adjective after its noun; every seed has the same dictionary."""
-
-    def order(ids: list[int]) -> list[int]:
-        positions = list(range(len(ids)))
-        for j in range(len(ids) - 1):
-            if positions[j] == j and ids[j] < vocabulary // 2 <= ids[j + 1]:
-                positions[j], positions[j + 1] = j + 1, j
-        return positions
-
-    return _toy(order, True, seed, split, vocabulary, shortest, longest)
+Order = Callable[[list[int], int], list[int]]  # of the words (ids) and the size of the vocabulary
 
 
 def _toy(
-    order: Callable[[list[int]], list[int]],
-    translated: bool,
-    seed: int,
-    split: Split,
-    vocabulary: int,
-    shortest: int,
-    longest: int,
-) -> Iterator[Pair]:
-    """Endless pairs; target word j translates source word order(ids)[j]."""
+    order: Order, translated: bool,
+    seed: int = 0, split: Split = "train", vocabulary: int = 20, shortest: int = 3, longest: int = 20,
+) -> Iterator[Pair]:  # fmt: skip
+    """Endless pairs; target word j translates the source word at position j of `order`."""
     if vocabulary < 2:
         raise ValueError(f"vocabulary must be at least 2; got {vocabulary}.")
     if not 1 <= shortest <= longest:
         raise ValueError(f"shortest must be from 1 to longest; got {shortest} and {longest}.")
     ours = [_word(k) for k in range(vocabulary)]
-    theirs = list(ours)
+    theirs = [word[::-1] for word in ours] if translated else ours
     if translated:
-        theirs = [word[::-1] for word in ours]
         Random(vocabulary).shuffle(theirs)
 
     def draw(chance: Random) -> Pair:
         length = shortest + int(chance.random() * (longest + 1 - shortest))
         ids = [int(chance.random() * vocabulary) for _ in range(length)]
-        positions = order(ids)
+        positions = order(ids, vocabulary)
         source, target = " ".join(ours[k] for k in ids), " ".join(theirs[ids[i]] for i in positions)
         return Pair(source, target, sorted((i, j) for j, i in enumerate(positions)))
 
     return stream(draw, split, seed)
 
 
+def _adjectives_last(ids: list[int], vocabulary: int) -> list[int]:
+    positions = list(range(len(ids)))
+    for j in range(len(ids) - 1):
+        if positions[j] == j and ids[j] < vocabulary // 2 <= ids[j + 1]:
+            positions[j], positions[j + 1] = j + 1, j
+    return positions
+
+
 def _word(k: int) -> str:
     """The k-th word: ba, be, … zu, then words of several syllables; no two are the same."""
-    syllables = [consonant + vowel for consonant in CONSONANTS for vowel in VOWELS]
-    word = ""
-    while True:
-        k, last = divmod(k, len(syllables))
-        word = syllables[last] + word
-        if not k:
-            return word
-        k -= 1
+    k, last = divmod(k, len(SYLLABLES))
+    return (_word(k - 1) if k else "") + SYLLABLES[last]
+
+
+copy = partial(_toy, lambda ids, _: list(range(len(ids))), False)
+"""The same words: ba de fi → ba de fi."""
+
+reverse = partial(_toy, lambda ids, _: list(range(len(ids)))[::-1], False)
+"""The words from last to first: ba de fi → fi de ba."""
+
+dictionary = partial(_toy, _adjectives_last, True)
+"""Each word in the other language, an adjective after its noun; every seed has the same dictionary."""

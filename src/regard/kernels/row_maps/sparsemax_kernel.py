@@ -60,6 +60,16 @@ def mass(row: Any, top: Any, tau: Any) -> Any:
     return total
 
 
+@exactly
+def write(row: Any, top: Any, tau: float, out: Any) -> None:
+    """p = u, with τ in twice the digits of the scores, so that many small weights still sum to 1."""
+    high = row.dtype.type(tau)
+    low = row.dtype.type(tau - high)
+    for j in range(len(row)):
+        u = ((row[j] - top) - high) - low
+        out[j] = u if u > 0 else ZERO
+
+
 @inlined
 def threshold(row: Any, top: Any) -> float:
     """τ, counted from the maximum."""
@@ -72,16 +82,6 @@ def threshold(row: Any, top: Any) -> float:
             break
         support = size
     return tau
-
-
-@exactly
-def write(row: Any, top: Any, tau: float, out: Any) -> None:
-    """p = u, with τ in twice the digits of the scores, so that many small weights still sum to 1."""
-    high = row.dtype.type(tau)
-    low = row.dtype.type(tau - high)
-    for j in range(len(row)):
-        u = ((row[j] - top) - high) - low
-        out[j] = u if u > 0 else ZERO
 
 
 @compiled
