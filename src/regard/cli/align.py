@@ -1,13 +1,12 @@
 """regard align: which source word each target word translates."""
 
-import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option
 
-from regard.cli.app import app, stderr
-from regard.cli.common import Device, exit_on_error, progress_bar, resolve_device
+from regard.cli.app import app, remark
+from regard.cli.common import Device, exit_on_error, open_run, progress_bar, write_lines
 from regard.core.errors import SettingsError
 
 Run = Annotated[Path, Argument(metavar="DIR", help="The folder of an aligner or of a trained translator.")]
@@ -33,6 +32,7 @@ Naacl = Annotated[bool, Option("--naacl", help="Write NAACL's format, not Pharao
 
 
 @app.command()
+@exit_on_error("regard align")
 def align(
     run: Run,
     source: Source,
@@ -63,29 +63,25 @@ def align(
     from regard.alignment.choose import Head
     from regard.alignment.formats import read, write, write_naacl
     from regard.data.text import pairs
-    from regard.runs.load import load, open_system
 
-    with exit_on_error("regard align"):
-        if head is not None and layer is None:
-            raise SettingsError("--head needs --layer, the layer it is a head of.")
-        system: Any = load(run, resolve_device(device))
-        other: Any = None if reverse is None else open_system(reverse, resolve_device(device), "translation")
-        sentences = list(pairs(source, target))
-        sizes = [(len(one.split()), len(two.split())) for one, two in sentences]
-        gold = read(gold_alignments, sizes, base=base, gold=True) if gold_alignments else None
-        with progress_bar("aligning", len(sentences)) as progress:
-            found = system.align(
-                sentences,
-                reverse=other,
-                gold=gold,
-                head=None if layer is None else Head(layer - 1, None if head is None else head - 1),
-                method=method,
-                threshold=threshold,
-                symmetrise=symmetrise,
-                progress=progress,
-            )
-        for remark in found.remarks:
-            stderr().print(remark, soft_wrap=True, markup=False)
-        for line in write_naacl(found.links) if naacl else write(found.links):
-            sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+    if head is not None and layer is None:
+        raise SettingsError("--head needs --layer, the layer it is a head of.")
+    system = open_run(run, device)
+    other = None if reverse is None else open_run(reverse, device, "translation")
+    sentences = list(pairs(source, target))
+    sizes = [(len(one.split()), len(two.split())) for one, two in sentences]
+    gold = read(gold_alignments, sizes, base=base, gold=True) if gold_alignments else None
+    with progress_bar("aligning", len(sentences)) as progress:
+        found = system.align(
+            sentences,
+            reverse=other,
+            gold=gold,
+            head=None if layer is None else Head(layer - 1, None if head is None else head - 1),
+            method=method,
+            threshold=threshold,
+            symmetrise=symmetrise,
+            progress=progress,
+        )
+    for line in found.remarks:
+        remark(line)
+    write_lines(write_naacl(found.links) if naacl else write(found.links))

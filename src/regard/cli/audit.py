@@ -1,19 +1,16 @@
 """regard audit: may the attention of a run be shown as the reason for its predictions?"""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from typer import Argument, Exit, Option
 
-from regard.cli.app import app, console, fail, stderr
-from regard.cli.common import Device, exit_on_error, resolve_device
-from regard.cli.task_options import Auditing, given, split
+from regard.cli.app import app, console, fail, plain_table, remark, say
+from regard.cli.common import Device, exit_on_error, progress_bar, resolve_device
+from regard.cli.task_options import ByTask, given, split
 from regard.core.errors import RunError
 from regard.core.settings import fields_of
 
@@ -30,6 +27,7 @@ Json = Annotated[Path | None, Option("--json", metavar="FILE", help="The report,
 Overwrite = Annotated[bool, Option("--overwrite", help="Replace reports that are there already.")]
 Seed = Annotated[int, Option(help="Of whatever is drawn at random.")]
 SelfTest = Annotated[bool, Option("--self-test", help="Audit models whose faithfulness is known.")]
+COLUMNS = TextColumn("{task.description:28}"), BarColumn(), TimeElapsedColumn()
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Request:
     device: str
 
 
-@app.command(cls=Auditing, context_settings={"ignore_unknown_options": True}, options_metavar="[OPTIONS]")
+@app.command(cls=ByTask, context_settings={"ignore_unknown_options": True}, options_metavar="[OPTIONS]")
 def audit(
     arguments: Arguments = None,
     quick: Quick = False,
@@ -90,7 +88,7 @@ def audit(
         except OSError as error:
             fail(error)
         except KeyboardInterrupt:
-            stderr().print("stopped; the same command goes on from here")
+            remark("stopped; the same command goes on from here")
             raise Exit(130) from None
     show(reports)
 
@@ -118,18 +116,17 @@ def audited(run: Path, request: Request) -> "Report":
         options = given(kind, {**request.values, **seed}, system.task.makes)
     case, what = system.audited(options)
     names: dict[str, str] = {}  # of the test that comes after each
-    with progress_bar() as progress:
-        task = progress.add_task("planning")
+    with progress_bar("planning", columns=COLUMNS) as show:
 
         def tell(planned: "Plan") -> None:
             for line in plan_lines(planned, run):
-                progress.console.print(line, soft_wrap=True, markup=False)
+                remark(line)
             tests = [test.name.replace("_", " ") for test in planned.tests]
             names.update(zip((test.name for test in planned.tests), [*tests[1:], "report"], strict=True))
-            progress.update(task, total=len(tests), description=tests[0])
+            show(of=len(tests), description=tests[0])
 
         def listen(name: str, _: Any) -> None:
-            progress.update(task, advance=1, description=names[name])
+            show(advance=1, description=names[name])
 
         return audit_run(run, case, what, quick=request.quick, seed=request.seed, tell=tell, listen=listen)
 
@@ -168,7 +165,7 @@ def show(reports: "list[Report]") -> None:
         screen.print(report.answer, markup=False)
     names = [report.name.removeprefix("the attention of ") for report in reports]
     columns = ["value", "baseline", "score"] if single else names
-    table = _table(["condition", "test"], columns)
+    table = plain_table("condition", "test", right=columns)
     for name in in_order(AUDITS):
         found = [report.tests.get(name) for report in reports]
         if not any(one is not None and one.value is not None for one in found):
@@ -186,44 +183,23 @@ def test_itself() -> None:
     from regard.audits.calibration import graded
     from regard.audits.planted import KINDS, self_test
 
-    table = _table(["planted model", "truth"], ["grade"])
-    with progress_bar() as progress:
-        task = progress.add_task("planted models", total=len(KINDS))
+    table = plain_table("planted model", "truth", right=["grade"])
+    with progress_bar("planted models", len(KINDS), COLUMNS) as show:
 
         def listen(result: Any) -> None:
             truth = {True: "faithful", False: "unfaithful", None: "to be measured"}[result.faithful]
             table.add_row(result.kind, truth, f"{graded(result.grade()):.2f}")
-            progress.update(task, advance=1, description=result.kind)
+            show(advance=1, description=result.kind)
 
         found = self_test(listen=listen)
-    screen = console()
-    screen.print(table)
+    console().print(table)
     wrong = ", ".join(f"{result.kind} (seed {result.seed})" for result in found.misjudged) or "none"
-    screen.print(
+    say(
         f"AUC {found.auc:.3f} of faithful against unfaithful models (0.95 is required); on the wrong side "
-        f"of one half: {wrong}",
-        soft_wrap=True,
-        markup=False,
+        f"of one half: {wrong}"
     )
     if not found.passed:
         raise Exit(1)
-
-
-@contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """A bar on standard error, with what is being done."""
-    columns = TextColumn("{task.description:28}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=stderr(), transient=True) as progress:
-        yield progress
-
-
-def _table(left: list[str], right: list[str]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in left:
-        table.add_column(heading)
-    for heading in right:
-        table.add_column(heading, justify="right")
-    return table
 
 
 def _figure(value: float | None) -> str:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from torch import Tensor
 from typer import Option
 
-from regard.cli.app import app, console, fail
+from regard.cli.app import app, console, fail, say
 from regard.cli.draw import column
 from regard.cli.train import Watching, exit_on_training_error
-from regard.core.attention_paths import attention_paths
 
 if TYPE_CHECKING:
     from regard.alignment import Links
@@ -77,10 +76,10 @@ def demo(out: Out = Path("runs/demo")) -> None:
         exact = sum(t.text == pair.target for t, pair in zip(found, pairs, strict=True)) / len(pairs)
         picture = show(screen, system, pairs, found, exact, out)
         align_words(screen, system, pairs[:200])
-    screen.print(f"\nTranslator: {out}", soft_wrap=True)
+    say(f"\nTranslator: {out}")
     if picture is not None:
-        screen.print(f"Picture:    {picture}", soft_wrap=True)
-    screen.print(f'Next: echo "the film begins at half past eight" | regard translate {out}', soft_wrap=True)
+        say(f"Picture:    {picture}")
+    say(f'Next: echo "the film begins at half past eight" | regard translate {out}')
 
 
 def show(
@@ -96,18 +95,18 @@ def show(
         f"[bold]{exact:.1%}[/] of {len(pairs):,} sentences it has never seen are translated exactly\n"
     )
     for translation in found[:6]:
-        screen.print(f"  {translation.source}\n    → {translation.text}", soft_wrap=True, markup=False)
-    path, share = best_layer(system, pairs[:100], found[:100])
+        say(f"  {translation.source}\n    → {translation.text}")
+    layer, share = best_layer(system, pairs[:100], found[:100])
     screen.print(
-        f"\n[bold]Where it looked[/] ({path}, heads averaged): for {share:.0%} of target words the source "
-        "word with the most weight is one they stand for. Nobody told it which those are.\n"
+        f"\n[bold]Where it looked[/] ({system.layers[layer]}, heads averaged): for {share:.0%} of target "
+        "words the source word with the most weight is one they stand for. Nobody told it which those are.\n"
     )
     chosen = max(found[:40], key=lambda t: (len(t.text.split()) <= 12) * len(t.text.split()))
-    weights = word_weights(chosen, path)
+    weights = word_weights(system, chosen)[layer]
     source, target = chosen.source.split(), chosen.text.split()
     wide = max(map(len, target))
-    for i, word in enumerate(target):
-        screen.print(f"  {word:>{wide}} {' '.join(column(w) for w in weights[i].tolist())}", markup=False)
+    for word, row in zip(target, weights.tolist(), strict=True):
+        screen.print(f"  {word:>{wide}} {' '.join(map(column, row))}", markup=False)
     screen.print(f"  {'':>{wide}} {' '.join(word[0] for word in source)}   ({chosen.source})", markup=False)
     try:
         from regard.views import heat_map, save
@@ -135,20 +134,15 @@ def align_words(screen: Any, system: "Translator", pairs: "list[Pair]") -> None:
     aligner = train((pair.source, pair.target) for pair in french)
     seconds = monotonic() - started
     tested = french[:ALIGNED]
-    error = error_rate(
-        align_by_aligner(aligner, [(pair.source, pair.target) for pair in tested]).links, tested
-    )
-    screen.print(
-        f"  {error:.3f}  English–French, {len(tested)} pairs: an aligner trained on {len(french):,} in "
-        f"{seconds:.0f} s (regard train aligner)",
-        soft_wrap=True,
+    links = align_by_aligner(aligner, [(pair.source, pair.target) for pair in tested]).links
+    say(
+        f"  {error_rate(links, tested):.3f}  English–French, {len(tested)} pairs: an aligner trained on "
+        f"{len(french):,} in {seconds:.0f} s (regard train aligner)"
     )
     found = system.align([(pair.source, pair.target) for pair in pairs])
-    error = error_rate(found.links, pairs)
-    screen.print(
-        f"  {error:.3f}  English–German, {len(pairs)} pairs: this translator's attention, "
-        f"{found.remarks[0]} (regard align)",
-        soft_wrap=True,
+    say(
+        f"  {error_rate(found.links, pairs):.3f}  English–German, {len(pairs)} pairs: this translator's "
+        f"attention, {found.remarks[0]} (regard align)"
     )
 
 
@@ -159,30 +153,26 @@ def error_rate(links: "list[Links]", pairs: "list[Pair]") -> float:
     return score(links, [Links.of(pair.alignment) for pair in pairs], aligned_words=True).aer
 
 
-def word_weights(translation: "Translation", path: str) -> Tensor:
-    """Weights (target words, source words) of one attention, its heads averaged."""
-    from regard.data.segments import by_word, segments, segments_of_ids
+def word_weights(system: "Translator", translation: "Translation") -> list[Tensor]:
+    """Weights (target words, source words) of each source–target attention, its heads averaged."""
+    from regard.data.segments import by_word
 
-    weights = translation.attended[path].weights[0]
-    system = translation.system
-    source = segments(system.source_tokenizer, translation.source)
-    target = segments_of_ids(system.target_tokenizer, translation.target_tokens)
-    heads = weights if weights.dim() == 2 else weights.mean(0)
-    return by_word(heads, source.word_of, target.word_of)
+    source, target = system.segments(translation.source), system.answer_segments(translation)
+    layers = system.weights(translation)
+    return [by_word(layer.mean(0), source.word_of, target.word_of) for layer in layers]
 
 
-def best_layer(system: "Translator", pairs: "list[Pair]", found: "list[Translation]") -> tuple[str, float]:
+def best_layer(system: "Translator", pairs: "list[Pair]", found: "list[Translation]") -> tuple[int, float]:
     """The source–target attention nearest to the gold alignments, and its share of words that agree."""
-    right = [(p, t) for p, t in zip(pairs, found, strict=True) if p.target == t.text]
-    shares = {}
-    for path in attention_paths(system.model)["cross"]:
-        hits = words = 0
-        for pair, translation in right:
-            gold = set(pair.alignment)
-            looked = word_weights(translation, path).argmax(-1).tolist()
-            aligned = {j for _, j in gold}
-            hits += sum((looked[j], j) in gold for j in aligned)
-            words += len(aligned)
-        shares[path] = hits / max(words, 1)
-    best = max(shares, key=lambda path: shares[path])
-    return best, shares[best]
+    hits, words = [0] * len(system.layers), 0
+    for pair, translation in zip(pairs, found, strict=True):
+        if pair.target != translation.text:
+            continue
+        gold = set(pair.alignment)
+        aligned = {j for _, j in gold}
+        words += len(aligned)
+        for layer, weights in enumerate(word_weights(system, translation)):
+            looked = weights.argmax(-1).tolist()
+            hits[layer] += sum((looked[j], j) in gold for j in aligned)
+    best = hits.index(max(hits))
+    return best, hits[best] / max(words, 1)

@@ -13,7 +13,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from typer import Option
 
-from regard.cli.app import OneLine, app, console, fail, stderr
+from regard.cli.app import OneLine, app, fail, remark, say, stderr
 from regard.cli.common import Device, resolve_device
 from regard.cli.task_options import parameter
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
@@ -60,39 +60,22 @@ def command(task: Task) -> Any:
     places = placed_options(task)
 
     def run(**typed: Any) -> None:
-        shared = {name: typed.pop(name) for name in SHARED}
         groups: dict[str, dict[str, Any]] = {}
-        with exit_on_training_error(f"regard train {task.name}", shared["out"]):
-            for name, value in typed.items():
-                group, key, read, _ = places[name]
+        with exit_on_training_error(f"regard train {task.name}", typed["out"]):
+            for name, (group, key, read, _) in places.items():
+                value = typed.pop(name)
                 if value is not None and value is not False and value != []:
                     groups.setdefault(group, {})[key] = read(value) if read is not None else value
-            values = merged(shared["config"], groups, shared["set"])
-            values["task"] = task.name
-            train_run(task, values, shared)
+            train_run(task, groups, **typed)
 
-    out, *shared_ones = SHARED.values()
-    parameters = [out, *(place.parameter for place in places.values()), *shared_ones]
+    _, _, out, *shared = inspect.signature(train_run).parameters.values()
+    parameters = [out, *(place.parameter for place in places.values()), *shared]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     examples = "\n\n".join(f"- `{line}`" for line in task.command_examples)
     run.__doc__ = f"{task.says}\n\nExamples:\n\n{examples}\n"
     single = typer.Typer(rich_markup_mode="markdown", add_completion=False, pretty_exceptions_enable=False)
     single.command(task.name)(run)
     return typer.main.get_command(single)
-
-
-SHARED = {
-    name: Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-    for name, kind, default in (
-        ("out", Out, Parameter.empty),
-        ("config", Config, None),
-        ("set", Set, None),
-        ("resume", Resume, False),
-        ("device", Device, "auto"),
-        ("shard", Shard, False),
-        ("tensorboard", Board, False),
-    )
-}
 
 
 class Placed(NamedTuple):
@@ -158,29 +141,40 @@ def exit_on_training_error(command: str, out: Path) -> Iterator[None]:
     except Ended:
         raise typer.Exit(1) from None
     except (Diverged, Interrupted, Lost) as error:
-        stderr().print(f"{command}: {error}", soft_wrap=True, markup=False)
+        remark(f"{command}: {error}")
         raise typer.Exit(130 if isinstance(error, Interrupted) else 1) from None
     except KeyboardInterrupt:
-        stderr().print(f"{command}: stopped; --resume goes on from the last checkpoint.", soft_wrap=True)
+        remark(f"{command}: stopped; --resume goes on from the last checkpoint.")
         raise typer.Exit(130) from None
     except OSError as error:
-        stderr().print(
-            f"{command}: {error.strerror or error}: {error.filename or out}", soft_wrap=True, markup=False
-        )
+        remark(f"{command}: {error.strerror or error}: {error.filename or out}")
         raise typer.Exit(1) from None
 
 
-def train_run(task: Task, values: dict[str, Any], shared: Mapping[str, Any]) -> None:
-    """Train a run with a bar, and say how it went; of several processes rank 0 speaks."""
+def train_run(
+    task: Task,
+    groups: Mapping[str, Mapping[str, Any]],
+    *,
+    out: Out,
+    config: Config = None,
+    assignments: Set = None,
+    resume: Resume = False,
+    device: Device = "auto",
+    shard: Shard = False,
+    tensorboard: Board = False,
+) -> None:
+    """Train a run with a bar, and say how it went; of several processes rank 0 speaks.
+
+    What is by keyword are the options that every task has.
+    """
     from regard.runs.fit import fit
     from regard.runs.folder import README, finished
 
-    out, resume = shared["out"], shared["resume"]
-    with joined(resolve_device(shared["device"])) as team:
-        if shared["shard"] and team.size == 1:
-            fail(
-                f"--shard is for several processes: torchrun --nproc-per-node 2 -m regard train {task.name} …"
-            )
+    values = {**merged(config, groups, assignments), "task": task.name}
+    with joined(resolve_device(device)) as team:
+        if shard and team.size == 1:
+            launch = "torchrun --nproc-per-node 2 -m regard train"
+            fail(f"--shard is for several processes: {launch} {task.name} …")
 
         def done_before() -> bool:
             if (resume or team.restarted) and (out / README).exists() and finished(out):
@@ -190,9 +184,7 @@ def train_run(task: Task, values: dict[str, Any], shared: Mapping[str, Any]) -> 
 
         if team.on_rank_zero(done_before):
             if team.first:
-                console().print(
-                    f"{out} is trained to its end; there is nothing to resume.", soft_wrap=True, markup=False
-                )
+                say(f"{out} is trained to its end; there is nothing to resume.")
             return
         settings = task.resolve(values)
         steps = getattr(getattr(settings, "training", None), "steps", None)
@@ -202,27 +194,25 @@ def train_run(task: Task, values: dict[str, Any], shared: Mapping[str, Any]) -> 
                 out,
                 resume=resume,
                 device=team.device,
-                board=shared["tensorboard"],
+                board=tensorboard,
                 listen=watching.see,
                 say=watching.say,
                 team=team,
-                sharded=shared["shard"],
+                sharded=shard,
             )
     if team.first:
-        answer = console()
-        on = "" if steps is None else " (validation)"
-        answer.print(f"{done.scores.line}{on}", soft_wrap=True, markup=False)
+        say(done.scores.line + ("" if steps is None else " (validation)"))
         for line in task.usage[:1]:
-            answer.print(f"{out}: {line.replace('DIR', str(out))}", soft_wrap=True, markup=False)
+            say(f"{out}: {line.replace('DIR', str(out))}")
 
 
-class Watching:
+class Watching(Progress):
     """A bar with loss, speed and time left; a line for each validation."""
 
     def __init__(self, steps: int | None, quiet: bool = False, unit: str = "tokens"):
         self.quiet, self.unit = quiet, unit
         screen = stderr()
-        self.bar = Progress(
+        super().__init__(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
@@ -232,24 +222,17 @@ class Watching:
             transient=True,
             disable=quiet or not screen.is_terminal,
         )
-        self.task = self.bar.add_task("training", total=steps, figures="", visible=False)
-
-    def __enter__(self) -> "Watching":
-        self.bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.stop()
+        self.training = self.add_task("training", total=steps, figures="", visible=False)
 
     def say(self, text: str) -> None:
         """Print a remark."""
         if not self.quiet:
-            self.bar.console.print(text, soft_wrap=True, markup=False)
+            remark(text)
 
     def see(self, report: StepReport) -> None:
         """Show a report of the training loop."""
         figures = f"loss {report.loss:.3f}  {report.tokens_per_second:,.0f} {self.unit}/s"
-        self.bar.update(self.task, completed=report.step, figures=figures, visible=True)
+        self.update(self.training, completed=report.step, figures=figures, visible=True)
         if report.validation is not None:
             shown = ", ".join(f"{name} {value:.4f}" for name, value in report.validation.items())
             left = f"{report.seconds_left / 60:.1f} min left"

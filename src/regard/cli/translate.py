@@ -2,15 +2,14 @@
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from itertools import chain
+from typing import Annotated
 
 from typer import Option
 
 from regard.cli.app import app
-from regard.cli.common import Device, Run, answer_lines, exit_on_error, resolve_device
-
-if TYPE_CHECKING:
-    from regard.tasks.translator import Translation
+from regard.cli.common import Device, Run, answer_lines, exit_on_error, open_run
+from regard.core.errors import SettingsError
 
 Beam = Annotated[int | None, Option(help="Width of the beam; 1 is greedy.")]
 Alpha = Annotated[float | None, Option(help="Length penalty.")]
@@ -23,6 +22,7 @@ Copied = Annotated[bool, Option("--copied", help="Put [[ ]] around words the mod
 
 
 @app.command()
+@exit_on_error("regard translate")
 def translate(
     run: Run,
     beam: Beam = None,
@@ -41,34 +41,21 @@ def translate(
 
     - `echo "at half past three" | regard translate runs/demo --best 3`
     """
-    from regard.core.errors import SettingsError
-    from regard.runs.load import open_system
+    if best < 1:
+        raise SettingsError(f"--best must be at least 1; got {best}.")
+    system = open_run(run, device, "translation")
+    if copied and not system.copies:
+        raise SettingsError(f"--copied: the model in {run} cannot copy. Train one with --copy gate.")
+    facts = ["text", "score", "log_prob", "source_pieces", "target_pieces"]
+    if system.copies:
+        facts.append("copied")
 
-    with exit_on_error("regard translate"):
-        if best < 1:
-            raise SettingsError(f"--best must be at least 1; got {best}.")
-        system: Any = open_system(run, resolve_device(device), "translation")
-        if copied and not system.copies:
-            raise SettingsError(f"--copied: the model in {run} cannot copy. Train one with --copy gate.")
+    def answer(block: list[str]) -> Iterator[str]:
+        found = system.translations(block, best=best, beam=beam, alpha=alpha, coverage=coverage)
+        for one in chain.from_iterable(found):
+            if as_json or best > 1:
+                yield json.dumps({fact: getattr(one, fact) for fact in facts}, ensure_ascii=False)
+            else:
+                yield one.marked if copied else one.text
 
-        def answer(block: list[str]) -> Iterator[str]:
-            found = system.translations(block, best=best, beam=beam, alpha=alpha, coverage=coverage)
-            for translation in (one for several in found for one in several):
-                if as_json or best > 1:
-                    yield _json(translation)
-                else:
-                    yield translation.marked if copied else translation.text
-
-        answer_lines(answer)
-
-
-def _json(translation: "Translation") -> str:
-    what = {
-        "text": translation.text,
-        "score": translation.score,
-        "log_prob": translation.log_prob,
-        "source_pieces": translation.source_pieces,
-        "target_pieces": translation.target_pieces,
-        **({"copied": translation.copied} if translation.system.copies else {}),
-    }
-    return json.dumps(what, ensure_ascii=False)
+    answer_lines(answer)
