@@ -25,19 +25,20 @@ AsJson = Annotated[bool, Option("--json", help="Print a list of objects: what, a
 Plot = Annotated[
     Path | None, Option("--plot", metavar="FILE", help="Draw time and memory against n: .png, .svg or .pdf.")
 ]
-OfRun = Annotated[
-    Path | None,
-    Option(
-        "--run", metavar="DIR", help="Measure on the scores of a trained run instead, validation sentences."
-    ),
-]
-Clients = Annotated[int, Option(min=1, help="That ask at the same time.")]
-Seconds = Annotated[float, Option(min=1, help="For how long.")]
 
 
 @bench.command()
 def attention(
-    only: Only = None, quick: Quick = False, as_json: AsJson = False, plot: Plot = None, run: OfRun = None
+    only: Only = None,
+    quick: Quick = False,
+    as_json: AsJson = False,
+    plot: Plot = None,
+    run: Path | None = Option(
+        None,
+        "--run",
+        metavar="DIR",
+        help="Measure on the scores of a trained run instead, validation sentences.",
+    ),
 ) -> None:
     """Measure attention against scaled_dot_product_attention and nn.MultiheadAttention.
 
@@ -116,7 +117,10 @@ def maps(only: Only = None, quick: Quick = False, as_json: AsJson = False, plot:
 
 @bench.command()
 def serving(
-    clients: Clients = 200, seconds: Seconds = 30.0, quick: Quick = False, as_json: AsJson = False
+    clients: int = Option(200, min=1, help="That ask at the same time."),
+    seconds: float = Option(30.0, min=1, help="For how long."),
+    quick: Quick = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure `regard serve` under many clients at once: answers, waiting, memory. Any error ends it.
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Any
 
 from typer import Option
 
@@ -10,14 +10,16 @@ from regard.cli.app import app
 from regard.cli.common import Device, Run, answer_lines, exit_on_error, open_run
 from regard.core.errors import RunError
 
-AsJson = Annotated[
-    bool, Option("--json", help="One JSON object per line: label, probabilities, words, weights.")
-]
-
 
 @app.command()
 @exit_on_error("regard classify")
-def classify(run: Run, as_json: AsJson = False, device: Device = "auto") -> None:
+def classify(
+    run: Run,
+    as_json: bool = Option(
+        False, "--json", help="One JSON object per line: label, probabilities, words, weights."
+    ),
+    device: Device = "auto",
+) -> None:
     """Classify standard input with the run in DIR: a label for each line, in order; an empty one stays empty.
 
     A model for pairs takes a text, a tab and the second text in each line.

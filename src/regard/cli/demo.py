@@ -3,62 +3,52 @@
 from itertools import islice
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 from torch import Tensor
 from typer import Option
 
+from regard.alignment import Links, score, train
 from regard.cli.app import app, console, fail, say
 from regard.cli.draw import column
 from regard.cli.train import Watching, exit_on_training_error
-
-if TYPE_CHECKING:
-    from regard.alignment import Links
-    from regard.data.corpora import Pair
-    from regard.tasks.translator import Translation, Translator
+from regard.data.corpora import CORPORA, Pair
+from regard.data.segments import by_word
+from regard.runs import fit, load, resolve
+from regard.runs.folder import finished
+from regard.tasks.forced_alignment import align_by_aligner
+from regard.tasks.translator import Translation, Translator
 
 SETTINGS: dict[str, Any] = {
     "seed": 1,
     "data": {"corpus": "phrases-de", "pairs": 115_000, "held_out": 200, "vocabulary": 1200, "longest": 64},
     "model": {
-        "name": "transformer",
-        "width": 128,
-        "inner": 256,
-        "heads": 4,
-        "layers": 2,
-        "dropout": 0.0,
+        "name": "transformer", "width": 128, "inner": 256, "heads": 4, "layers": 2, "dropout": 0.0,
         "positions": "learned",
     },
     "training": {
-        "steps": 1400,
-        "tokens": 1280,
-        "rate": 0.003,
-        "schedule": "cosine",
-        "warmup": 100,
-        "smoothing": 0.0,  # the corpus is large and has no noise
-        "validate": 400,
-        "save": 400,
+        "steps": 1400, "tokens": 1280, "rate": 0.003, "schedule": "cosine", "warmup": 100, "validate": 400,
+        "save": 400, "smoothing": 0.0,  # the corpus is large and has no noise
     },
     "decoding": {"beam": 1, "most": 80},
-}
+}  # fmt: skip
 TESTED = 2000  # pairs that were never seen; those that come twice count once
 FRENCH = 2000  # pairs an aligner is trained on
 ALIGNED = 1000  # those of them that it is tested on
-Out = Annotated[Path, Option(metavar="DIR", help="Where the trained translator and the picture go.")]
 
 
 @app.command()
-def demo(out: Out = Path("runs/demo")) -> None:
+def demo(
+    out: Path = Option(
+        Path("runs/demo"), metavar="DIR", help="Where the trained translator and the picture go."
+    ),
+) -> None:
     """Train a small English–German translator in about three minutes; show what it says and where it looks.
 
     Its corpus is generated: dates, times and prices. What is there already is used, not trained again.
 
     Example: `regard demo --out runs/demo`
     """
-    from regard.data import CORPORA
-    from regard.runs import fit, load, resolve
-    from regard.runs.folder import finished
-
     screen, started = console(), monotonic()
     with exit_on_training_error("regard demo", out):
         settings = resolve(SETTINGS)
@@ -84,9 +74,9 @@ def demo(out: Out = Path("runs/demo")) -> None:
 
 def show(
     screen: Any,
-    system: "Translator",
-    pairs: "list[Pair]",
-    found: "list[Translation]",
+    system: Translator,
+    pairs: list[Pair],
+    found: list[Translation],
     exact: float,
     out: Path,
 ) -> Path | None:
@@ -119,12 +109,8 @@ def show(
     return None
 
 
-def align_words(screen: Any, system: "Translator", pairs: "list[Pair]") -> None:
+def align_words(screen: Any, system: Translator, pairs: list[Pair]) -> None:
     """Print alignment error rates: of an aligner, English–French, and of the translator's attention."""
-    from regard.alignment import train
-    from regard.data import CORPORA
-    from regard.tasks.forced_alignment import align_by_aligner
-
     screen.print(
         "\n[bold]Which word stands for which[/]: alignment error rate (0 is perfect), words that stand for "
         "nothing left out. Nobody was shown a link."
@@ -146,23 +132,19 @@ def align_words(screen: Any, system: "Translator", pairs: "list[Pair]") -> None:
     )
 
 
-def error_rate(links: "list[Links]", pairs: "list[Pair]") -> float:
+def error_rate(links: list[Links], pairs: list[Pair]) -> float:
     """The alignment error rate; links of words that gold leaves unaligned do not count."""
-    from regard.alignment import Links, score
-
     return score(links, [Links.of(pair.alignment) for pair in pairs], aligned_words=True).aer
 
 
-def word_weights(system: "Translator", translation: "Translation") -> list[Tensor]:
+def word_weights(system: Translator, translation: Translation) -> list[Tensor]:
     """Weights (target words, source words) of each source–target attention, its heads averaged."""
-    from regard.data.segments import by_word
-
     source, target = system.segments(translation.source), system.answer_segments(translation)
     layers = system.weights(translation)
     return [by_word(layer.mean(0), source.word_of, target.word_of) for layer in layers]
 
 
-def best_layer(system: "Translator", pairs: "list[Pair]", found: "list[Translation]") -> tuple[int, float]:
+def best_layer(system: Translator, pairs: list[Pair], found: list[Translation]) -> tuple[int, float]:
     """The source–target attention nearest to the gold alignments, and its share of words that agree."""
     hits, words = [0] * len(system.layers), 0
     for pair, translation in zip(pairs, found, strict=True):

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from rich.markup import escape
 from typer import Argument, Option
@@ -12,15 +12,16 @@ from regard.cli.common import Device, exit_on_error, open_run, progress_bar
 from regard.cli.task_options import ByTask, given, split
 from regard.core.errors import SettingsError
 
-Arguments = Annotated[
-    list[str], Argument(metavar="DIR [OPTIONS OF ITS TASK]", help="The folder of a trained run.")
-]
-AsJson = Annotated[bool, Option("--json", help="One object with all figures: bleu, accuracy, aer …")]
-
 
 @app.command(cls=ByTask, context_settings={"ignore_unknown_options": True}, options_metavar="[OPTIONS]")
 @exit_on_error("regard evaluate")
-def evaluate(arguments: Arguments, as_json: AsJson = False, device: Device = "auto") -> None:
+def evaluate(
+    arguments: list[str] = Argument(
+        ..., metavar="DIR [OPTIONS OF ITS TASK]", help="The folder of a trained run."
+    ),
+    as_json: bool = Option(False, "--json", help="One object with all figures: bleu, accuracy, aer …"),
+    device: Device = "auto",
+) -> None:
     """Say how good a run is, on examples that files have; which files depends on its task, see below.
 
     Of a translator: BLEU, chrF, exact match, BLEU by length and, with a beam, how many sentences are less

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text as Line
@@ -13,34 +13,28 @@ from regard.cli.app import app, console, fail, plain_table, say
 from regard.cli.common import Device, Run, check_picture, exit_on_error, open_run, save_picture
 from regard.cli.draw import bar
 from regard.core.tokens import UNK
+from regard.explanations import METHODS, Explanation, explain_texts
+from regard.explanations.explained_texts import explanations_view
+from regard.views.shown_text import shown
 
 WAYS = {"delete": "delete", "zero": "zero", "unknown": UNK}
 NUMBER, BAR = 9, 12  # characters of a score and of a bar
-Text = Annotated[str, Option(metavar="TEXT", help="The text to explain.")]
-Second = Annotated[str | None, Option(metavar="TEXT", help="The second text, for a model for pairs.")]
-Methods = Annotated[
-    list[str] | None,
-    Option("--method", help="attention, rollout, flow, gradient, …; may be given several times."),
-]
-Label = Annotated[str | None, Option(help="The class to explain; the predicted one if it is not given.")]
-By = Annotated[str, Option(help="How leave_one_out removes a word: delete, zero or unknown.")]
-Hold = Annotated[bool, Option("--hold-attention", help="Gradients with the weights as constants.")]
-Out = Annotated[Path | None, Option(metavar="FILE", help="words.html, or .png, .svg, .pdf.")]
-AsJson = Annotated[bool, Option("--json", help="One JSON object per method: method, label, words, scores.")]
 
 
 @app.command()
 @exit_on_error("regard explain")
 def explain(
     run: Run,
-    text: Text,
-    method: Methods = None,
-    second: Second = None,
-    label: Label = None,
-    by: By = "delete",
-    hold_attention: Hold = False,
-    out: Out = None,
-    as_json: AsJson = False,
+    text: str = Option(..., metavar="TEXT", help="The text to explain."),
+    method: list[str] | None = Option(
+        None, "--method", help="attention, rollout, flow, gradient, …; may be given several times."
+    ),
+    second: str | None = Option(None, metavar="TEXT", help="The second text, for a model for pairs."),
+    label: str | None = Option(None, help="The class to explain; the predicted one if it is not given."),
+    by: str = Option("delete", help="How leave_one_out removes a word: delete, zero or unknown."),
+    hold_attention: bool = Option(False, "--hold-attention", help="Gradients with the weights as constants."),
+    out: Path | None = Option(None, metavar="FILE", help="words.html, or .png, .svg, .pdf."),
+    as_json: bool = Option(False, "--json", help="One JSON object per method: method, label, words, scores."),
     device: Device = "auto",
 ) -> None:
     """Score the words of a text: how much each contributes to what the classifier in DIR predicts.
@@ -54,9 +48,6 @@ def explain(
 
     - `regard explain runs/sst --text "a gripping , witty film" --method attention --method leave_one_out`
     """
-    from regard.explanations import METHODS, explain_texts
-    from regard.explanations.explained_texts import explanations_view
-
     if by not in WAYS:
         fail(f'no way "{by}". Known: {", ".join(WAYS)}.')
     check_picture(out)
@@ -84,10 +75,8 @@ def _options(method: Any, by: str, hold_attention: bool) -> dict[str, Any]:
     return {**options, "hold_attention": True} if hold_attention and method.needs == "gradients" else options
 
 
-def _tables(found: list[Any], width: int) -> Iterator[Table]:
+def _tables(found: list[Explanation], width: int) -> Iterator[Table]:
     """Words down, methods across, as many as there is room for; the others in tables of their own."""
-    from regard.views.shown_text import shown
-
     words = [Line(shown(word)) for word in found[0].words]
     room = width - max(word.cell_len for word in words) - 2
     across = max(1, room // (NUMBER + BAR + 3))

@@ -3,44 +3,41 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text as Line
 from typer import Option
 
+from regard.analyses import HeadRoles, Pruned, gates_view, head_roles, roles_view, training_counts
+from regard.analyses import prune as prune_heads
+from regard.analyses.conllu import read_conllu
+from regard.analyses.reading import self_attentions
+from regard.analyses.tokenized import tokenize
 from regard.cli.app import app, console, fail, plain_table, say
 from regard.cli.common import Device, Run, check_picture, exit_on_error, open_run, progress_bar, save_picture
-
-if TYPE_CHECKING:
-    from regard.analyses import HeadRoles, Pruned
+from regard.data.text import lines
+from regard.runs.fit import prepare
 
 ROLES = """{named} of {all} heads have a role. After each score its yardstick: chance, or, for \
 subwords and syntax, the best fixed neighbour."""
 WIDTHS = {"positional": 2, "syntactic": 8}  # characters for what a head does, where a role says it
-Source = Annotated[Path | None, Option(help="Sentences that the run reads, one per line (.gz too).")]
-Conllu = Annotated[Path | None, Option(help="Sentences with their trees (.gz too): adds syntactic heads.")]
-Prune = Annotated[
-    list[float] | None,
-    Option(help="Prune heads, at this price each, and say what is left; may be given several times."),
-]
-Steps = Annotated[int, Option(min=1, help="Steps of training while pruning.")]
-Out = Annotated[
-    Path | None, Option(metavar="FILE", help="Draw the table, too: heads.html, or .png, .svg, .pdf.")
-]
-AsJson = Annotated[bool, Option("--json", help="One JSON object per head, or per price with --prune.")]
 
 
 @app.command()
 @exit_on_error("regard heads")
 def heads(
     run: Run,
-    source: Source = None,
-    conllu: Conllu = None,
-    prune: Prune = None,
-    steps: Steps = 500,
-    out: Out = None,
-    as_json: AsJson = False,
+    source: Path | None = Option(None, help="Sentences that the run reads, one per line (.gz too)."),
+    conllu: Path | None = Option(None, help="Sentences with their trees (.gz too): adds syntactic heads."),
+    prune: list[float] | None = Option(
+        None, help="Prune heads, at this price each, and say what is left; may be given several times."
+    ),
+    steps: int = Option(500, min=1, help="Steps of training while pruning."),
+    out: Path | None = Option(
+        None, metavar="FILE", help="Draw the table, too: heads.html, or .png, .svg, .pdf."
+    ),
+    as_json: bool = Option(False, "--json", help="One JSON object per head, or per price with --prune."),
     device: Device = "auto",
 ) -> None:
     """Say what each head of the encoder in DIR does: each score stands beside what it takes no head to reach.
@@ -58,8 +55,6 @@ def heads(
 
     - `regard heads runs/en-de --prune 0.01 --prune 0.03`
     """
-    from regard.analyses import gates_view, roles_view
-
     check_picture(out)
     if not prune and (source is None) == (conllu is None):
         fail("either --source or --conllu is needed, sentences to look at; or --prune.")
@@ -77,10 +72,7 @@ def heads(
             say(out)
 
 
-def _roles(run: Path, source: Path | None, conllu: Any, as_json: bool, device: str) -> "list[HeadRoles]":
-    from regard.analyses import head_roles, read_conllu, tokenize, training_counts
-    from regard.data.text import lines
-
+def _roles(run: Path, source: Path | None, conllu: Any, as_json: bool, device: str) -> list[HeadRoles]:
     texts = [*read_conllu(conllu)] if source is None else [*lines(source)]
     system = open_run(run, device)
     cut = tokenize(system.tokenizer, texts)
@@ -98,18 +90,14 @@ def _roles(run: Path, source: Path | None, conllu: Any, as_json: bool, device: s
     return found
 
 
-def _prune(run: Path, prices: list[float], steps: int, as_json: bool, device: str) -> "list[Pruned]":
-    from regard.analyses import prune
-    from regard.analyses.reading import self_attentions
-    from regard.runs.fit import prepare
-
+def _prune(run: Path, prices: list[float], steps: int, as_json: bool, device: str) -> list[Pruned]:
     system = open_run(run, device)
     paths = self_attentions(system)
     problem = prepare(system.task, system.settings, run, str(system.device))[1]
     found = []
     for price in prices:
         with progress_bar(f"pruning at {price:g}", steps) as listen:
-            found.append(prune(system.model, problem, price, paths=paths, steps=steps, listen=listen))
+            found.append(prune_heads(system.model, problem, price, paths=paths, steps=steps, listen=listen))
         if as_json:
             facts = {fact: getattr(found[-1], fact) for fact in ("kept", "heads", "gates", "before", "after")}
             print(json.dumps({"price": price, **facts}))
@@ -118,7 +106,7 @@ def _prune(run: Path, prices: list[float], steps: int, as_json: bool, device: st
     return found
 
 
-def _roles_table(found: "list[HeadRoles]", sentences: int) -> Table:
+def _roles_table(found: list[HeadRoles], sentences: int) -> Table:
     """Heads down, roles across: where a head is farthest above its yardstick, what it scores, and that."""
     roles = list(dict.fromkeys(role for head in found for role in head.scores))
     table = plain_table("head", *roles, no_wrap=True)
@@ -135,7 +123,7 @@ def _roles_table(found: "list[HeadRoles]", sentences: int) -> Table:
     return table
 
 
-def _pruned_table(found: "list[Pruned]") -> Table:
+def _pruned_table(found: list[Pruned]) -> Table:
     """Prices down: how many heads are kept, how well the run still does, and which heads, by layer."""
     table = plain_table("price", "heads", "loss", "accuracy", "open, by layer", no_wrap=True)
     rows = [("before", found[0].heads, found[0].before, "")]

@@ -3,7 +3,6 @@
 import json
 import math
 from pathlib import Path
-from typing import Annotated
 
 import torch
 from torch import Tensor
@@ -14,20 +13,16 @@ from regard.cli.common import exit_on_error, save_picture
 from regard.cli.draw import table
 from regard.maps import MAPS
 
-Only = Annotated[
-    list[str] | None, Option("--map", metavar="NAME", help="Only this map; may be given several times.")
-]
-Plot = Annotated[Path | None, Option("--plot", metavar="FILE", help="Also draw it: .png, .svg or .pdf.")]
-AsJson = Annotated[bool, Option("--json", help="Print a list of objects: map, weights, support.")]
-
 
 @app.command(context_settings={"ignore_unknown_options": True})  # −1 is a score, not an option
 @exit_on_error("regard maps")
 def maps(
-    scores: Annotated[list[str] | None, Argument(metavar="SCORES...", show_default=False)] = None,
-    only: Only = None,
-    plot: Plot = None,
-    as_json: AsJson = False,
+    scores: list[str] | None = Argument(None, metavar="SCORES...", show_default=False),
+    only: list[str] | None = Option(
+        None, "--map", metavar="NAME", help="Only this map; may be given several times."
+    ),
+    plot: Path | None = Option(None, "--plot", metavar="FILE", help="Also draw it: .png, .svg or .pdf."),
+    as_json: bool = Option(False, "--json", help="Print a list of objects: map, weights, support."),
 ) -> None:
     """Show one vector of scores through every map. A score of -inf is a key that may not be looked at.
 

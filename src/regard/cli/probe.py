@@ -2,40 +2,30 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
 from rich.table import Table
 from typer import Option
 
+from regard.analyses import Probed, codelengths_view, probing_data, read_conllu
+from regard.analyses import probe as probed
+from regard.analyses.probing import ProbingData
 from regard.cli.app import app, console, plain_table, say
 from regard.cli.common import Device, Run, check_picture, exit_on_error, open_run, progress_bar, save_picture
-
-if TYPE_CHECKING:
-    from regard.analyses import Probed
-    from regard.analyses.probing import ProbingData
-
-Conllu = Annotated[Path, Option(help="Sentences with what is said of their words (.gz too).")]
-Task = Annotated[str, Option(help="upos, xpos (parts of speech) or deprel (relation to the head).")]
-Code = Annotated[str, Option(help="online or variational.")]
-Hidden = Annotated[int, Option(min=0, help="Width of the probe's hidden layer; 0 is a linear probe.")]
-Seed = Annotated[int, Option(help="Of the order, the control task and the probe.")]
-Out = Annotated[
-    Path | None, Option(metavar="FILE", help="Draw the codelengths, too: probe.html, or .png, .svg, .pdf.")
-]
-AsJson = Annotated[bool, Option("--json", help="One JSON object per layer.")]
 
 
 @app.command()
 @exit_on_error("regard probe")
 def probe(
     run: Run,
-    conllu: Conllu,
-    task: Task = "upos",
-    code: Code = "online",
-    hidden: Hidden = 128,
-    seed: Seed = 0,
-    out: Out = None,
-    as_json: AsJson = False,
+    conllu: Path = Option(..., help="Sentences with what is said of their words (.gz too)."),
+    task: str = Option("upos", help="upos, xpos (parts of speech) or deprel (relation to the head)."),
+    code: str = Option("online", help="online or variational."),
+    hidden: int = Option(128, min=0, help="Width of the probe's hidden layer; 0 is a linear probe."),
+    seed: int = Option(0, help="Of the order, the control task and the probe."),
+    out: Path | None = Option(
+        None, metavar="FILE", help="Draw the codelengths, too: probe.html, or .png, .svg, .pdf."
+    ),
+    as_json: bool = Option(False, "--json", help="One JSON object per layer."),
     device: Device = "auto",
 ) -> None:
     """Say how many bits the labels of words take, given the states of each layer of the encoder in DIR.
@@ -46,9 +36,6 @@ def probe(
 
     Example: `regard probe runs/en-de --conllu en_ewt-ud-dev.conllu --task upos`
     """
-    from regard.analyses import codelengths_view, probing_data, read_conllu
-    from regard.analyses import probe as probed
-
     check_picture(out)
     words = probing_data(open_run(run, device), list(read_conllu(conllu)), task)
     found = []
@@ -74,7 +61,7 @@ def probe(
             say(out)
 
 
-def as_dict(one: "Probed", task: str, code: str, words: "ProbingData") -> dict[str, object]:
+def as_dict(one: Probed, task: str, code: str, words: ProbingData) -> dict[str, object]:
     """A layer as JSON has it."""
     lengths = {"real": one.real, "control": one.control}
     return {
@@ -88,7 +75,7 @@ def as_dict(one: "Probed", task: str, code: str, words: "ProbingData") -> dict[s
     }
 
 
-def table(found: "list[Probed]") -> Table:
+def table(found: list[Probed]) -> Table:
     """Layers down: codelength, compression and accuracy, the same for the control task, selectivity."""
     names = ("layer", "code", "compression", "accuracy", "control", "compression", "accuracy", "selectivity")
     drawn = plain_table(right=names, no_wrap=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -18,23 +18,12 @@ from regard.cli.common import Device, resolve_device
 from regard.cli.task_options import parameter
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
 from regard.core.settings import assigned, fields_of, read_toml
+from regard.data.text import DataError
+from regard.runs.fit import fit
+from regard.runs.folder import README, finished
 from regard.tasks import OLD_NAMES, TASKS
 from regard.tasks.task import Task
 from regard.training import Diverged, Ended, Interrupted, Lost, StepReport, joined
-
-Out = Annotated[Path, Option(metavar="DIR", help="The folder of the run.")]
-Config = Annotated[
-    Path | None, Option(metavar="FILE", help="Settings in TOML; the options here come on top.")
-]
-Set = Annotated[
-    list[str] | None,
-    Option("--set", metavar="KEY=VALUE", help="Any setting, as training.rate=0.001; repeatable."),
-]
-Resume = Annotated[bool, Option("--resume", help="Go on with the run in DIR, or begin it if there is none.")]
-Shard = Annotated[
-    bool, Option("--shard", help="With torchrun: shard the model, each process keeps a part of it.")
-]
-Board = Annotated[bool, Option("--tensorboard", help="Also write TensorBoard's events into DIR.")]
 
 
 class Tasks(OneLine):
@@ -132,8 +121,6 @@ def merged(
 @contextmanager
 def exit_on_training_error(command: str, out: Path) -> Iterator[None]:
     """Turn what can go wrong in a run into one line and an exit code; what was saved stays."""
-    from regard.data.text import DataError
-
     try:
         yield
     except (SettingsError, RunError, DataError, WeightsError, UnknownNameError, ImportError) as error:
@@ -155,21 +142,24 @@ def train_run(
     task: Task,
     groups: Mapping[str, Mapping[str, Any]],
     *,
-    out: Out,
-    config: Config = None,
-    assignments: Set = None,
-    resume: Resume = False,
+    out: Path = Option(..., metavar="DIR", help="The folder of the run."),
+    config: Path | None = Option(
+        None, metavar="FILE", help="Settings in TOML; the options here come on top."
+    ),
+    assignments: list[str] | None = Option(
+        None, "--set", metavar="KEY=VALUE", help="Any setting, as training.rate=0.001; repeatable."
+    ),
+    resume: bool = Option(False, "--resume", help="Go on with the run in DIR, or begin it if there is none."),
     device: Device = "auto",
-    shard: Shard = False,
-    tensorboard: Board = False,
+    shard: bool = Option(
+        False, "--shard", help="With torchrun: shard the model, each process keeps a part of it."
+    ),
+    tensorboard: bool = Option(False, "--tensorboard", help="Also write TensorBoard's events into DIR."),
 ) -> None:
     """Train a run with a bar, and say how it went; of several processes rank 0 speaks.
 
     What is by keyword are the options that every task has.
     """
-    from regard.runs.fit import fit
-    from regard.runs.folder import README, finished
-
     values = {**merged(config, groups, assignments), "task": task.name}
     with joined(resolve_device(device)) as team:
         if shard and team.size == 1:

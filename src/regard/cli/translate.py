@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from itertools import chain
-from typing import Annotated
 
 from typer import Option
 
@@ -11,26 +10,19 @@ from regard.cli.app import app
 from regard.cli.common import Device, Run, answer_lines, exit_on_error, open_run
 from regard.core.errors import SettingsError
 
-Beam = Annotated[int | None, Option(help="Width of the beam; 1 is greedy.")]
-Alpha = Annotated[float | None, Option(help="Length penalty.")]
-Coverage = Annotated[float | None, Option(help="Penalty for source tokens that got little weight.")]
-Best = Annotated[int, Option(metavar="N", help="The N best of each, as JSON lines.")]
-AsJson = Annotated[
-    bool, Option("--json", help="One JSON object per line: text, score, log_prob, pieces, copied.")
-]
-Copied = Annotated[bool, Option("--copied", help="Put [[ ]] around words the model copied from the source.")]
-
 
 @app.command()
 @exit_on_error("regard translate")
 def translate(
     run: Run,
-    beam: Beam = None,
-    alpha: Alpha = None,
-    coverage: Coverage = None,
-    best: Best = 1,
-    as_json: AsJson = False,
-    copied: Copied = False,
+    beam: int | None = Option(None, help="Width of the beam; 1 is greedy."),
+    alpha: float | None = Option(None, help="Length penalty."),
+    coverage: float | None = Option(None, help="Penalty for source tokens that got little weight."),
+    best: int = Option(1, metavar="N", help="The N best of each, as JSON lines."),
+    as_json: bool = Option(
+        False, "--json", help="One JSON object per line: text, score, log_prob, pieces, copied."
+    ),
+    copied: bool = Option(False, "--copied", help="Put [[]] around words the model copied from the source."),
     device: Device = "auto",
 ) -> None:
     """Translate standard input to standard output with the run in DIR: one line for each line, in order.
