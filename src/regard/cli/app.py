@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version as installed
@@ -89,13 +89,11 @@ def remark(line: object) -> None:
     say(line, stderr())
 
 
-def plain_table(*left: str, right: Iterable[str] = (), **settings: Any) -> Table:
-    """A table without lines: columns with text, then columns with numbers."""
+def plain_table(*headings: str, right: Collection[str] = (), **settings: Any) -> Table:
+    """A table without lines; columns with numbers stand to the `right`."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), title_justify="left")
-    for heading in left:
-        table.add_column(heading, **settings)
-    for heading in right:
-        table.add_column(heading, justify="right", **settings)
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in right else "left", **settings)
     return table
 
 

@@ -137,7 +137,8 @@ def show(reports: list[Report]) -> None:
     for report in reports:
         screen.print(report.answer, markup=False)
     names = [report.name.removeprefix("the attention of ") for report in reports]
-    table = plain_table("condition", "test", right=["value", "baseline", "score"] if single else names)
+    columns = ["value", "baseline", "score"] if single else names
+    table = plain_table("condition", "test", *columns, right=columns)
     for name in in_order(AUDITS):
         found = [report.tests.get(name) for report in reports]
         if not any(one is not None and one.value is not None for one in found):
@@ -152,7 +153,7 @@ def show(reports: list[Report]) -> None:
 
 def test_itself() -> None:
     """Audit planted models and print how well faithful and unfaithful ones are separated."""
-    table = plain_table("planted model", "truth", right=["grade"])
+    table = plain_table("planted model", "truth", "grade", right=["grade"])
     with progress_bar("planted models", len(planted.KINDS), COLUMNS) as show:
 
         def listen(result: Any) -> None:

@@ -198,14 +198,12 @@ def report(cases: "list[Case]", command: str, quick: bool, as_json: bool, plot: 
     if as_json:
         print(json.dumps(rows, indent=1, ensure_ascii=False))
     else:
-        table = plain_table()
-        for heading in HEADINGS:
-            right = heading in ("rows × n", "support", "ours", "ratio")
-            table.add_column(heading, justify="right" if right else "left", overflow="fold")
+        table = plain_table(*HEADINGS, right=("rows × n", "support", "ours", "ratio"), overflow="fold")
         for row in rows:
             table.add_row(*cells(row), style="red" if row["held"] is False else None)
         console(wide=150).print(table)
     if plot is not None and any(curves(rows).values()):
-        remark(save_picture(growth(**curves(rows)), plot))
+        save_picture(growth(**curves(rows)), plot, quiet=True)
+        remark(plot)
     elif plot is not None:
         remark(f"nothing here was measured against n, so there is no {plot}")

@@ -10,7 +10,7 @@ import typer
 from rich.progress import Progress, ProgressColumn
 from typer import Argument, Option
 
-from regard.cli.app import fail, remark, stderr
+from regard.cli.app import fail, remark, say, stderr
 from regard.core.errors import UnknownNameError
 
 Run = Annotated[Path, Argument(metavar="DIR", help="The folder of a trained run.")]
@@ -108,11 +108,13 @@ def check_picture(out: Path | None) -> None:
         check_file(out)
 
 
-def save_picture(picture: Any, out: Path) -> Path:
-    """Write a view or a figure."""
+def save_picture(picture: Any, out: Path, quiet: bool = False) -> None:
+    """Write a view or a figure, and unless quiet say where."""
     from regard.views import save
 
     try:
-        return save(picture, out)
+        save(picture, out)
     except OSError as error:
         fail(f"{out} cannot be written: {error.strerror or error}.")
+    if not quiet:
+        say(out)

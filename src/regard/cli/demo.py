@@ -18,6 +18,7 @@ from regard.runs import fit, load, resolve
 from regard.runs.folder import finished
 from regard.tasks.forced_alignment import align_by_aligner
 from regard.tasks.translator import Translation, Translator
+from regard.views import heat_map, save
 
 SETTINGS: dict[str, Any] = {
     "seed": 1,
@@ -49,38 +50,32 @@ def demo(
 
     Example: `regard demo --out runs/demo`
     """
-    screen, started = console(), monotonic()
+    started = monotonic()
     with exit_on_training_error("regard demo", out):
         settings = resolve(SETTINGS)
         if out.is_dir() and finished(out):
-            screen.print(f"{out} is trained already; remove it to see it train again.\n", soft_wrap=True)
+            say(f"{out} is trained already; remove it to see it train again.\n")
             system = load(out)
         else:
-            screen.print("[bold]A translator learns English dates, times and prices in German[/]\n")
+            console().print("[bold]A translator learns English dates, times and prices in German[/]\n")
             with Watching(settings.training.steps) as watching:
                 system = fit(settings, out, resume=True, listen=watching.see, say=watching.say).system
-            screen.print(f"trained in {monotonic() - started:.0f} seconds\n")
+            say(f"trained in {monotonic() - started:.0f} seconds\n")
         test = CORPORA[SETTINGS["data"]["corpus"]](seed=1, split="test")
         pairs = list({pair.source: pair for pair in islice(test, TESTED)}.values())
         found = system.translate([pair.source for pair in pairs])
-        exact = sum(t.text == pair.target for t, pair in zip(found, pairs, strict=True)) / len(pairs)
-        picture = show(screen, system, pairs, found, exact, out)
-        align_words(screen, system, pairs[:200])
+        picture = show(system, pairs, found, out)
+        align_words(system, pairs[:200])
     say(f"\nTranslator: {out}")
     if picture is not None:
         say(f"Picture:    {picture}")
     say(f'Next: echo "the film begins at half past eight" | regard translate {out}')
 
 
-def show(
-    screen: Any,
-    system: Translator,
-    pairs: list[Pair],
-    found: list[Translation],
-    exact: float,
-    out: Path,
-) -> Path | None:
+def show(system: Translator, pairs: list[Pair], found: list[Translation], out: Path) -> Path | None:
     """Print figures, examples and an alignment; return the picture's path, None without matplotlib."""
+    screen = console()
+    exact = sum(t.text == pair.target for t, pair in zip(found, pairs, strict=True)) / len(pairs)
     screen.print(
         f"[bold]{exact:.1%}[/] of {len(pairs):,} sentences it has never seen are translated exactly\n"
     )
@@ -99,19 +94,17 @@ def show(
         screen.print(f"  {word:>{wide}} {' '.join(map(column, row))}", markup=False)
     screen.print(f"  {'':>{wide}} {' '.join(word[0] for word in source)}   ({chosen.source})", markup=False)
     try:
-        from regard.views import heat_map, save
-
         return save(heat_map(weights, source, target), out / "alignment.png")
     except ImportError as error:
-        screen.print(str(error))
+        say(error)
     except OSError as error:
         fail(error)
     return None
 
 
-def align_words(screen: Any, system: Translator, pairs: list[Pair]) -> None:
+def align_words(system: Translator, pairs: list[Pair]) -> None:
     """Print alignment error rates: of an aligner, English–French, and of the translator's attention."""
-    screen.print(
+    console().print(
         "\n[bold]Which word stands for which[/]: alignment error rate (0 is perfect), words that stand for "
         "nothing left out. Nobody was shown a link."
     )

@@ -53,8 +53,7 @@ def show(scores: Any) -> None:
     for line in (scores.line, *scores.notes):
         say(line)
     if scores.rows:
-        first, *others = scores.headings
-        table = plain_table(first, right=others)
+        table = plain_table(*scores.headings, right=scores.headings[1:])
         for row in scores.rows:
             table.add_row(*map(escape, row))
         console().print(table)

@@ -57,7 +57,7 @@ def explain(
     inputs = [system.input(text, second)]
     found = [explain_texts(system, inputs, method=name, label=label, **options[name])[0] for name in names]
     if out is not None:
-        save_picture(explanations_view(found, label), out)
+        save_picture(explanations_view(found, label), out, quiet=True)
     if as_json:
         for one in found:
             print(json.dumps(vars(one), ensure_ascii=False))

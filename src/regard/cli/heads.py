@@ -14,7 +14,7 @@ from regard.analyses import prune as prune_heads
 from regard.analyses.conllu import read_conllu
 from regard.analyses.reading import self_attentions
 from regard.analyses.tokenized import tokenize
-from regard.cli.app import app, console, fail, plain_table, say
+from regard.cli.app import app, console, fail, plain_table
 from regard.cli.common import Device, Run, check_picture, exit_on_error, open_run, progress_bar, save_picture
 from regard.data.text import lines
 from regard.runs.fit import prepare
@@ -60,16 +60,13 @@ def heads(
         fail("either --source or --conllu is needed, sentences to look at; or --prune.")
     if prune and (source or conllu):
         fail("--prune goes without --source and --conllu: it takes the data of the run.")
+    draw: Any = gates_view if prune else roles_view
     if prune:
-        pruned = _prune(run, prune, steps, as_json, device)
-        view = gates_view(pruned) if out else None
+        found: Any = _prune(run, prune, steps, as_json, device)
     else:
         found = _roles(run, source, conllu, as_json, device)
-        view = roles_view(found) if out else None
     if out is not None:
-        save_picture(view, out)
-        if not as_json:
-            say(out)
+        save_picture(draw(found), out, quiet=as_json)
 
 
 def _roles(run: Path, source: Path | None, conllu: Any, as_json: bool, device: str) -> list[HeadRoles]:

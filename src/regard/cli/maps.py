@@ -37,7 +37,7 @@ def maps(
     if plot is not None:
         from regard.views import bars
 
-        save_picture(bars(weights, labels), plot)
+        save_picture(bars(weights, labels), plot, quiet=True)
     if as_json:
         rows = [{"map": m, "weights": p.tolist(), "support": int((p > 0).sum())} for m, p in weights.items()]
         print(json.dumps(rows, indent=2))

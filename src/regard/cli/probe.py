@@ -9,7 +9,7 @@ from typer import Option
 from regard.analyses import Probed, codelengths_view, probing_data, read_conllu
 from regard.analyses import probe as probed
 from regard.analyses.probing import ProbingData
-from regard.cli.app import app, console, plain_table, say
+from regard.cli.app import app, console, plain_table
 from regard.cli.common import Device, Run, check_picture, exit_on_error, open_run, progress_bar, save_picture
 
 
@@ -56,9 +56,7 @@ def probe(
         screen.print(f"uniform {uniform / 1000:.1f}, by frequency {words.by_frequency / 1000:.1f}")
         screen.print(table(found))
     if out is not None:
-        save_picture(codelengths_view(found, task, code, words), out)
-        if not as_json:
-            say(out)
+        save_picture(codelengths_view(found, task, code, words), out, quiet=as_json)
 
 
 def as_dict(one: Probed, task: str, code: str, words: ProbingData) -> dict[str, object]:
@@ -78,7 +76,7 @@ def as_dict(one: Probed, task: str, code: str, words: ProbingData) -> dict[str, 
 def table(found: list[Probed]) -> Table:
     """Layers down: codelength, compression and accuracy, the same for the control task, selectivity."""
     names = ("layer", "code", "compression", "accuracy", "control", "compression", "accuracy", "selectivity")
-    drawn = plain_table(right=names, no_wrap=True)
+    drawn = plain_table(*names, right=names, no_wrap=True)
     for one in found:
         cells = [str(one.layer)]
         for length in (one.real, one.control):

@@ -48,8 +48,8 @@ def view(
     found = inspect(system, text, second=second, name=run.resolve().name)
     chosen = {name: number and number - 1 for name, number in (("layer", layer), ("head", head))}
     try:
-        file = save_picture(draw(found, kind, method=method, **chosen), out)
+        save_picture(draw(found, kind, method=method, **chosen), out, quiet=True)
     except OutOfRange as error:
         fail(f"--{error.name} must be from 1 to {error.count}; got {error.got + 1}.")
     say(shown(found.title))
-    say(file)
+    say(out)

@@ -24,7 +24,8 @@ def weights_caption(inspected: Inspected, layer: int | None, head: int | None) -
     path = inspected.system.layer_names[layer]
     return (
         f"{what}: {f'{which} ({path})' if which else path}, {_mechanism(inspected)}. Weights on the subwords "
-        "of a word are summed, over the subwords of an answer word averaged; a weight of exactly 0 is not drawn."
+        "of a word are summed, over the subwords of an answer word averaged; a weight of exactly 0 is not "
+        "drawn."
     )
 
 
