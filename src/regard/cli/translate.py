@@ -22,7 +22,7 @@ def translate(
     as_json: bool = Option(
         False, "--json", help="One JSON object per line: text, score, log_prob, pieces, copied."
     ),
-    copied: bool = Option(False, "--copied", help="Put [[]] around words the model copied from the source."),
+    copied: bool = Option(False, "--copied", help="Put [[ ]] around words the model copied from the source."),
     device: Device = "auto",
 ) -> None:
     """Translate standard input to standard output with the run in DIR: one line for each line, in order.
