@@ -148,7 +148,7 @@ def test_figures_are_short():
 
 
 def test_the_command_prints_json_and_draws(tmp_path, monkeypatch):
-    monkeypatch.setattr(maps, "SIZES", TINY_ROWS)
+    monkeypatch.setitem(maps.QUICK, "sizes", TINY_ROWS)
     file = tmp_path / "growth.svg"
     done = CliRunner().invoke(
         app, ["bench", "maps", "--only", "rows", "--quick", "--json", "--plot", str(file)]
@@ -180,9 +180,6 @@ def test_the_command_shows_a_table():
 
 
 def test_the_command_says_when_the_package_is_missing(monkeypatch):
-    from regard.cli import bench_maps
-
-    monkeypatch.setattr(bench_maps, "without_peers", lambda: True)
     monkeypatch.setattr(maps, "without_peers", lambda: True)
     done = CliRunner().invoke(app, ["bench", "maps", "--only", "peers", "--json"])
     assert done.exit_code == 0, done.output

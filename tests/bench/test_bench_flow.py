@@ -6,7 +6,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-import regard.cli.bench_flow  # noqa: F401
+import regard.cli.bench  # noqa: F401
 from regard.bench import flow
 from regard.bench.timing import Effort
 from regard.cli import app
@@ -57,7 +57,7 @@ def test_limits_and_missing_peers(monkeypatch):
     assert {(case.group, case.claim.against) for case in flow.cases()} == {
         ("compiled", "the faster of scipy")
     }
-    assert [line.split()[0] for line in flow.missing()] == ["networkx", "igraph"]
+    assert [line.split()[0] for line in flow.missing(flow.GROUPS)] == ["networkx", "igraph"]
 
 
 def test_the_command(small):

@@ -8,10 +8,9 @@ import torch
 from typer.testing import CliRunner
 
 from regard.analyses import Codelength, HeadRoles, HeadScore, Probed, Pruned
+from regard.analyses.analysis_views import codelengths_view, gates_view, roles_view
 from regard.analyses.probing import ProbingData
 from regard.cli import app
-from regard.cli.heads_view import gates_view, roles_view
-from regard.cli.probe import drawn
 
 
 def head(layer, number, share, plays=False):
@@ -56,7 +55,7 @@ def test_codelengths_are_bars_by_layer():
         for layer in (0, 1, 2)
     ]
     words = ProbingData(torch.zeros(3, 90, 2), torch.arange(90) % 4, ("a", "b", "c", "d"), ["x"] * 90)
-    data = drawn(found, "upos", "online", words).data()
+    data = codelengths_view(found, "upos", "online", words).data()
     assert [(row["name"], row["weights"]) for row in data["rows"]] == [
         ("upos", [3, 2, 1]), ("control task", [4, 4, 4])
     ]  # fmt: skip

@@ -30,7 +30,7 @@ def system(kind="word", pairs=False):
 @pytest.fixture
 def run(monkeypatch, tmp_path):
     """A folder that is taken for a trained run."""
-    monkeypatch.setattr("regard.runs.open_system", lambda folder, device: system())
+    monkeypatch.setattr("regard.cli.explain.open_run", lambda folder, device: system())
     return str(tmp_path)
 
 
@@ -132,7 +132,7 @@ def test_the_command_complains_in_one_line(run, tmp_path, monkeypatch):
     assert "has one token" in complaint(run, "--text", "film", "--method", "leave_one_out")
     assert "takes one text" in complaint(run, "--text", TEXT, "--second", TEXT)
     assert "words.doc" in complaint(run, "--text", TEXT, "--out", tmp_path / "words.doc")
-    monkeypatch.setattr("regard.runs.open_system", lambda folder, device: translator("bahdanau"))
+    monkeypatch.setattr("regard.cli.explain.open_run", lambda folder, device: translator("bahdanau"))
     assert "a translator does not predict one class" in complaint(run, "--text", "eight")
 
 

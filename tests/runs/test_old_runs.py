@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import regard
 from data.rows import old_corpus
+from regard.analyses import training_counts
 from regard.cli import app
-from regard.cli.heads import trained_counts
 from regard.core.errors import RunError, SettingsError
 from regard.core.settings import read_toml, toml
 from regard.runs import fit, resolve
@@ -61,7 +61,7 @@ def test_an_old_translator_loads_and_says_the_same(tiny_run, translator):
     for mine, theirs in zip(now.translate(TEXTS), then.translate(TEXTS), strict=True):
         assert (mine.text, mine.log_prob) == (theirs.text, theirs.log_prob)
     assert run("translate", translator, given="ba be\n").exit_code == 0
-    assert trained_counts(translator) is None
+    assert training_counts(translator) is None
     done = run(
         "train", "translation", "--config", translator / "config.toml", "--out", translator, "--resume"
     )

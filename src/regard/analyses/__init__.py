@@ -1,5 +1,8 @@
 """Analyses of Transformers: roles of heads, pruning of heads, and probing of hidden states."""
 
+from regard.analyses.analysis_views import codelengths_view as codelengths_view
+from regard.analyses.analysis_views import gates_view as gates_view
+from regard.analyses.analysis_views import roles_view as roles_view
 from regard.analyses.codelength import Codelength as Codelength
 from regard.analyses.codelength import by_frequency as by_frequency
 from regard.analyses.codelength import online as online
@@ -13,6 +16,7 @@ from regard.analyses.probing import probing_data as probing_data
 from regard.analyses.pruning import Pruned as Pruned
 from regard.analyses.pruning import prune as prune
 from regard.analyses.rare_words import RareWords as RareWords
+from regard.analyses.rare_words import training_counts as training_counts
 from regard.analyses.reading import states_of as states_of
 from regard.analyses.reading import weights_of as weights_of
 from regard.analyses.roles import HeadRoles as HeadRoles

@@ -8,13 +8,19 @@ has the role from 0.5 on, if that is above the yardstick: chance, the share of s
 Voita et al. (2019), arXiv:1905.09418, §5.3 (there: the rarest token, and one of the two rarest).
 """
 
+from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from regard.analyses.role import RoleScores, checked
 from regard.analyses.tokenized import TokenizedText
+from regard.data.encoded import Encoded
+from regard.data.text import DataError
+from regard.runs.folder import CACHE
 
 LEAST = 0.5  # of the positions
 COMMON = 500  # the most frequent tokens never count as rare
@@ -60,3 +66,13 @@ class RareWords:
     def plays(self, finding: RoleScores) -> Tensor:
         """Which heads have the role: (layers, heads), bool."""
         return (finding.scores >= LEAST) & (finding.scores > finding.yardstick)
+
+
+def training_counts(run: Path) -> Mapping[int, int] | None:
+    """How often each token occurs in the texts that a run was trained on, if its folder still has them."""
+    try:
+        encoded = Encoded.open(run / CACHE / "train")
+        counts = np.bincount(encoded.values[encoded.ragged[0]])  # of the text that is read
+    except DataError:
+        return None
+    return Counter({token: int(count) for token, count in enumerate(counts) if count})

@@ -23,6 +23,7 @@ PAIRS = {"networkx": 4, "scipy": 64, "igraph": 64}  # so many are asked for
 UNIT = 2.0**-24
 CLOSE = 1e-9
 GROUPS = ["networkx", "compiled"]
+QUICK = {"scales": ["normal"]}
 
 Flow = Callable[[int, int], float]  # from a top place to a token
 
@@ -32,12 +33,12 @@ def installed(module: str) -> bool:
     return find_spec(module) is not None
 
 
-def missing() -> list[str]:
-    """What could be measured against and is not installed, as a sentence each."""
+def missing(only: Sequence[str]) -> list[str]:
+    """What could be measured against in these groups and is not installed, as a sentence each."""
     return [
         f"{name} is not here, so nothing is measured against it: pip install 'regard[peers]'"
-        for name in ("networkx", "igraph")
-        if not installed(name)
+        for name, group in (("networkx", "networkx"), ("igraph", "compiled"))
+        if group in only and not installed(name)
     ]
 
 

@@ -14,6 +14,7 @@ from regard.bench.workloads import map_inputs, map_there_and_back
 from regard.maps import MAPS
 
 SIZES = [(4096, 64), (4096, 512), (1024, 4096)]  # rows, n
+QUICK = {"sizes": SIZES[:2]}
 MODE = "forward + backward"
 SORTED = ["sparsemax", "entmax15"]
 ALPHAS = [1.5, 1.3]
@@ -30,6 +31,13 @@ def cases(only: Sequence[str] | None = None, sizes: Sizes = SIZES) -> list[Case]
     """The cases of these groups (default: all), on rows of these sizes (rows, n)."""
     makers = {"rows": _rows, "learned": _learned, "fusedmax": _fusedmax, "memory": _memory, "peers": _peers}
     return [case for group in only or GROUPS for case in makers[group](sizes)]
+
+
+def missing(only: Sequence[str]) -> list[str]:
+    """What could be measured against in these groups and is not installed, as a sentence each."""
+    if "peers" not in only or not without_peers():
+        return []
+    return ["the entmax package is not here, so nothing is measured against it: pip install 'regard[peers]'"]
 
 
 def _rows(sizes: Sizes) -> Iterator[Case]:

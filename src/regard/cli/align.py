@@ -1,51 +1,38 @@
 """regard align: which source word each target word translates."""
 
-import sys
 from pathlib import Path
-from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from regard.cli.app import app, stderr
-from regard.cli.common import Device, exit_on_error, progress_bar, resolve_device
+from regard.alignment.choose import Head
+from regard.alignment.formats import read, write, write_naacl
+from regard.cli.app import app, remark
+from regard.cli.common import Device, exit_on_error, open_run, progress_bar, write_lines
 from regard.core.errors import SettingsError
-
-Run = Annotated[Path, Argument(metavar="DIR", help="The folder of an aligner or of a trained translator.")]
-Source = Annotated[Path, Option(help="Sentences (.gz too), or pairs in one .tsv or .jsonl.")]
-Target = Annotated[Path | None, Option(help="Their translations.")]
-Reverse = Annotated[
-    Path | None, Option(metavar="DIR", help="A translator from the target's language to the source's.")
-]
-Gold = Annotated[
-    Path | None, Option(help="Links of the first sentences: head, threshold … are chosen on them.")
-]
-Base = Annotated[int | None, Option(min=0, max=1, help="What gold links count from, if they do not tell.")]
-Layer = Annotated[int | None, Option(min=1, help="A layer of a translator, from 1, instead of choosing one.")]
-HeadOption = Annotated[
-    int | None, Option("--head", min=1, help="With --layer: one head, from 1, not their mean.")
-]
-Method = Annotated[str | None, Option(help="argmax, threshold, mutual or matching.")]
-Threshold = Annotated[float | None, Option(help="Weights above it are links.")]
-Symmetrise = Annotated[
-    str | None, Option(help="intersection, union, grow-diag or grow-diag-final-and of two directions.")
-]
-Naacl = Annotated[bool, Option("--naacl", help="Write NAACL's format, not Pharaoh's.")]
+from regard.data.text import pairs
 
 
 @app.command()
+@exit_on_error("regard align")
 def align(
-    run: Run,
-    source: Source,
-    target: Target = None,
-    reverse: Reverse = None,
-    gold_alignments: Gold = None,
-    base: Base = None,
-    layer: Layer = None,
-    head: HeadOption = None,
-    method: Method = None,
-    threshold: Threshold = None,
-    symmetrise: Symmetrise = None,
-    naacl: Naacl = False,
+    run: Path = Argument(..., metavar="DIR", help="The folder of an aligner or of a trained translator."),
+    source: Path = Option(..., help="Sentences (.gz too), or pairs in one .tsv or .jsonl."),
+    target: Path | None = Option(None, help="Their translations."),
+    reverse: Path | None = Option(
+        None, metavar="DIR", help="A translator from the target's language to the source's."
+    ),
+    gold_alignments: Path | None = Option(
+        None, help="Links of the first sentences: head, threshold … are chosen on them."
+    ),
+    base: int | None = Option(None, min=0, max=1, help="What gold links count from, if they do not tell."),
+    layer: int | None = Option(None, min=1, help="A layer of a translator, from 1, instead of choosing one."),
+    head: int | None = Option(None, "--head", min=1, help="With --layer: one head, from 1, not their mean."),
+    method: str | None = Option(None, help="argmax, threshold, mutual or matching."),
+    threshold: float | None = Option(None, help="Weights above it are links."),
+    symmetrise: str | None = Option(
+        None, help="intersection, union, grow-diag or grow-diag-final-and of two directions."
+    ),
+    naacl: bool = Option(False, "--naacl", help="Write NAACL's format, not Pharaoh's."),
     device: Device = "auto",
 ) -> None:
     """Write the word alignment of sentences and their translations: one line of links "source-target" each.
@@ -60,32 +47,24 @@ def align(
 
     - `regard align runs/en-fr --reverse runs/fr-en --source test.en --target test.fr > test.pharaoh`
     """
-    from regard.alignment.choose import Head
-    from regard.alignment.formats import read, write, write_naacl
-    from regard.data.text import pairs
-    from regard.runs.load import load, open_system
-
-    with exit_on_error("regard align"):
-        if head is not None and layer is None:
-            raise SettingsError("--head needs --layer, the layer it is a head of.")
-        system: Any = load(run, resolve_device(device))
-        other: Any = None if reverse is None else open_system(reverse, resolve_device(device), "translation")
-        sentences = list(pairs(source, target))
-        sizes = [(len(one.split()), len(two.split())) for one, two in sentences]
-        gold = read(gold_alignments, sizes, base=base, gold=True) if gold_alignments else None
-        with progress_bar("aligning", len(sentences)) as progress:
-            found = system.align(
-                sentences,
-                reverse=other,
-                gold=gold,
-                head=None if layer is None else Head(layer - 1, None if head is None else head - 1),
-                method=method,
-                threshold=threshold,
-                symmetrise=symmetrise,
-                progress=progress,
-            )
-        for remark in found.remarks:
-            stderr().print(remark, soft_wrap=True, markup=False)
-        for line in write_naacl(found.links) if naacl else write(found.links):
-            sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+    if head is not None and layer is None:
+        raise SettingsError("--head needs --layer, the layer it is a head of.")
+    system = open_run(run, device)
+    other = None if reverse is None else open_run(reverse, device, "translation")
+    sentences = list(pairs(source, target))
+    sizes = [(len(one.split()), len(two.split())) for one, two in sentences]
+    gold = read(gold_alignments, sizes, base=base, gold=True) if gold_alignments else None
+    with progress_bar("aligning", len(sentences)) as progress:
+        found = system.align(
+            sentences,
+            reverse=other,
+            gold=gold,
+            head=None if layer is None else Head(layer - 1, None if head is None else head - 1),
+            method=method,
+            threshold=threshold,
+            symmetrise=symmetrise,
+            progress=progress,
+        )
+    for line in found.remarks:
+        remark(line)
+    write_lines(write_naacl(found.links) if naacl else write(found.links))

@@ -2,32 +2,22 @@
 
 import os
 import sys
+from collections.abc import Collection
+from functools import cache
 from importlib import import_module
 from importlib.metadata import version as installed
 from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from typer.core import TyperGroup
 from typer.main import get_group
 
-FILES = {  # a command, and the files of `regard.cli` that it needs
-    "align": "align",
-    "audit": "audit",
-    "bench": "bench_commands",
-    "classify": "classify",
-    "demo": "demo",
-    "evaluate": "evaluate",
-    "explain": "explain",
-    "heads": "heads",
-    "maps": "maps",
-    "probe": "probe",
-    "scores": "scores",
-    "serve": "serve",
-    "train": "train",
-    "translate": "translate",
-    "view": "view",
-}
+COMMANDS = [
+    "align", "audit", "bench", "classify", "demo", "evaluate", "explain", "heads", "maps", "probe", "scores",
+    "serve", "train", "translate", "view",
+]  # fmt: skip
 
 
 class OneLine(TyperGroup):
@@ -54,16 +44,16 @@ class OneLine(TyperGroup):
 
 
 class Commands(OneLine):
-    """The commands of FILES."""
+    """The commands; each is in a file of its name."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Their names."""
-        return list(FILES)
+        return COMMANDS
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One of them; None if there is none of that name."""
-        if cmd_name in FILES:
-            import_module(f"regard.cli.{FILES[cmd_name]}")
+        if cmd_name in COMMANDS:
+            import_module(f"regard.cli.{cmd_name}")
             self.commands = get_group(app).commands
         return super().get_command(ctx, cmd_name)
 
@@ -83,9 +73,28 @@ def console(wide: int = 80) -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else wide)
 
 
+@cache
 def stderr() -> Console:
-    """Where progress and remarks go, so that answers can be piped."""
+    """Where progress and remarks go, so that answers can be piped; one console, so that bars make room."""
     return Console(stderr=True, highlight=False)
+
+
+def say(line: object, screen: Console | None = None) -> None:
+    """Print a line of an answer as it is: not wrapped, without markup."""
+    (screen or console()).print(str(line), soft_wrap=True, markup=False)
+
+
+def remark(line: object) -> None:
+    """Print a line on standard error as it is."""
+    say(line, stderr())
+
+
+def plain_table(*headings: str, right: Collection[str] = (), **settings: Any) -> Table:
+    """A table without lines; columns with numbers stand to the `right`."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), title_justify="left")
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in right else "left", **settings)
+    return table
 
 
 def fail(message: object) -> NoReturn:

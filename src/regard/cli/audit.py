@@ -1,57 +1,41 @@
 """regard audit: may the attention of a run be shown as the reason for its predictions?"""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from typer import Argument, Exit, Option
 
-from regard.cli.app import app, console, fail, stderr
-from regard.cli.common import Device, exit_on_error, resolve_device
-from regard.cli.task_options import Auditing, given, split
+from regard.audits import planted
+from regard.audits.audit_folder import FOLDER, audit_run
+from regard.audits.calibration import graded
+from regard.audits.plan import Plan
+from regard.audits.register import AUDITS, in_order
+from regard.audits.report import Report
+from regard.audits.report_page import page
+from regard.audits.verdict import score
+from regard.cli.app import app, console, fail, plain_table, remark, say
+from regard.cli.common import Device, exit_on_error, open_run, progress_bar
+from regard.cli.task_options import ByTask, given, split
 from regard.core.errors import RunError
+from regard.core.files import write_text
 from regard.core.settings import fields_of
 
-if TYPE_CHECKING:
-    from regard.audits.plan import Plan
-    from regard.audits.report import Report
-
-Arguments = Annotated[
-    list[str] | None, Argument(metavar="[DIR]... [OPTIONS OF THEIR TASK]", help="Folders of trained runs.")
-]
-Quick = Annotated[bool, Option("--quick", help="At most 500 texts, and nothing is trained.")]
-Html = Annotated[Path | None, Option(metavar="FILE", help="The report, for people.")]
-Json = Annotated[Path | None, Option("--json", metavar="FILE", help="The report, for programs.")]
-Overwrite = Annotated[bool, Option("--overwrite", help="Replace reports that are there already.")]
-Seed = Annotated[int, Option(help="Of whatever is drawn at random.")]
-SelfTest = Annotated[bool, Option("--self-test", help="Audit models whose faithfulness is known.")]
+COLUMNS = TextColumn("{task.description:28}"), BarColumn(), TimeElapsedColumn()
 
 
-@dataclass(frozen=True)
-class Request:
-    """What was typed, besides the runs."""
-
-    values: dict[str, Any]  # options of the task
-    quick: bool
-    overwrite: bool
-    seed: int
-    device: str
-
-
-@app.command(cls=Auditing, context_settings={"ignore_unknown_options": True}, options_metavar="[OPTIONS]")
+@app.command(cls=ByTask, context_settings={"ignore_unknown_options": True}, options_metavar="[OPTIONS]")
 def audit(
-    arguments: Arguments = None,
-    quick: Quick = False,
-    html: Html = None,
-    json_: Json = None,
-    overwrite: Overwrite = False,
-    seed: Seed = 0,
-    self_test: SelfTest = False,
+    arguments: list[str] | None = Argument(
+        None, metavar="[DIR]... [OPTIONS OF THEIR TASK]", help="Folders of trained runs."
+    ),
+    quick: bool = Option(False, "--quick", help="At most 500 texts, and nothing is trained."),
+    html: Path | None = Option(None, metavar="FILE", help="The report, for people."),
+    json_: Path | None = Option(None, "--json", metavar="FILE", help="The report, for programs."),
+    overwrite: bool = Option(False, "--overwrite", help="Replace reports that are there already."),
+    seed: int = Option(0, help="Of whatever is drawn at random."),
+    self_test: bool = Option(False, "--self-test", help="Audit models whose faithfulness is known."),
     device: Device = "auto",
 ) -> None:
     """Say whether the attention of the run in DIR is evidence of what the run used, and how sure that is.
@@ -81,60 +65,52 @@ def audit(
         runs, values = split(arguments or [])
         if not runs:
             fail("a run is needed, or --self-test.")
-        request = Request(values, quick, overwrite, seed, resolve_device(device))
         try:
             for run in runs:
-                check_folder(Path(run), request)
-            reports = [audited(Path(run), request) for run in runs]
+                check_folder(Path(run), quick, overwrite)
+            reports = [audited(open_run(Path(run), device), values, quick, seed) for run in runs]
             write(reports, html, json_)
         except OSError as error:
             fail(error)
         except KeyboardInterrupt:
-            stderr().print("stopped; the same command goes on from here")
+            remark("stopped; the same command goes on from here")
             raise Exit(130) from None
     show(reports)
 
 
-def check_folder(run: Path, request: Request) -> None:
+def check_folder(run: Path, quick: bool, overwrite: bool) -> None:
     """Refuse a folder that is not there, or has its report: before any of several runs is audited."""
-    from regard.audits.audit_folder import FOLDER
-
     if not run.is_dir():
         raise RunError(f"there is no folder {run}.")
-    there = run / FOLDER / f"{'quick' if request.quick else 'full'}.json"
-    if there.exists() and not request.overwrite:
+    there = run / FOLDER / f"{'quick' if quick else 'full'}.json"
+    if there.exists() and not overwrite:
         raise RunError(f"{there} is there already, and a report is not overwritten: give --overwrite.")
 
 
-def audited(run: Path, request: Request) -> "Report":
-    """The report of one run, with a bar while it is made."""
-    from regard.audits.audit_folder import audit_run
-    from regard.runs import open_system
-
-    system = open_system(run, request.device)
+def audited(system: Any, values: dict[str, Any], quick: bool, seed: int) -> Report:
+    """The report of one run, with a bar while it is made; values are options of its task."""
     kind, options = system.task.Audit, None
     if kind is not None:
-        seed = {"seed": request.seed} if "seed" in fields_of(kind) else {}
-        options = given(kind, {**request.values, **seed}, system.task.makes)
+        own = {"seed": seed} if "seed" in fields_of(kind) else {}
+        options = given(kind, {**values, **own}, system.task.makes)
     case, what = system.audited(options)
     names: dict[str, str] = {}  # of the test that comes after each
-    with progress_bar() as progress:
-        task = progress.add_task("planning")
+    with progress_bar("planning", columns=COLUMNS) as show:
 
-        def tell(planned: "Plan") -> None:
-            for line in plan_lines(planned, run):
-                progress.console.print(line, soft_wrap=True, markup=False)
+        def tell(planned: Plan) -> None:
+            for line in plan_lines(planned, system.folder):
+                remark(line)
             tests = [test.name.replace("_", " ") for test in planned.tests]
             names.update(zip((test.name for test in planned.tests), [*tests[1:], "report"], strict=True))
-            progress.update(task, total=len(tests), description=tests[0])
+            show(of=len(tests), description=tests[0])
 
         def listen(name: str, _: Any) -> None:
-            progress.update(task, advance=1, description=names[name])
+            show(advance=1, description=names[name])
 
-        return audit_run(run, case, what, quick=request.quick, seed=request.seed, tell=tell, listen=listen)
+        return audit_run(system.folder, case, what, quick=quick, seed=seed, tell=tell, listen=listen)
 
 
-def plan_lines(planned: "Plan", run: Path) -> list[str]:
+def plan_lines(planned: Plan, run: Path) -> list[str]:
     """What will be done, in how long, and what not."""
     total = planned.total
     took = f"{max(total, 1):.0f} seconds" if total < 90 else f"{total / 60:.0f} minutes"
@@ -145,11 +121,8 @@ def plan_lines(planned: "Plan", run: Path) -> list[str]:
     return lines + [f"left out: {', '.join(names)} ({why})" for why, names in by_reason.items()]
 
 
-def write(reports: "list[Report]", html: Path | None, json_: Path | None) -> None:
+def write(reports: list[Report], html: Path | None, json_: Path | None) -> None:
     """Write the files that were asked for."""
-    from regard.audits.report_page import page
-    from regard.core.files import write_text
-
     if html is not None:
         write_text(html, page(reports))
     if json_ is not None:
@@ -158,72 +131,45 @@ def write(reports: "list[Report]", html: Path | None, json_: Path | None) -> Non
         write_text(json_, json.dumps(what, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
 
-def show(reports: "list[Report]") -> None:
+def show(reports: list[Report]) -> None:
     """Print answers, and a table of figures with a column for each run."""
-    from regard.audits.register import AUDITS, in_order
-    from regard.audits.verdict import score
-
     screen, single = console(), len(reports) == 1
     for report in reports:
         screen.print(report.answer, markup=False)
     names = [report.name.removeprefix("the attention of ") for report in reports]
     columns = ["value", "baseline", "score"] if single else names
-    table = _table(["condition", "test"], columns)
+    table = plain_table("condition", "test", *columns, right=columns)
     for name in in_order(AUDITS):
         found = [report.tests.get(name) for report in reports]
         if not any(one is not None and one.value is not None for one in found):
             continue
         cells = [_figure(None if one is None else one.value) for one in found]
         if single and found[0] is not None:
-            graded = score(name, found[0]) if AUDITS[name].condition else None
-            cells += [_figure(found[0].yardstick), "" if graded is None else f"{graded:.2f}"]
+            grade = score(name, found[0]) if AUDITS[name].condition else None
+            cells += [_figure(found[0].yardstick), "" if grade is None else f"{grade:.2f}"]
         table.add_row(AUDITS[name].condition or "", name.replace("_", " "), *cells)
     screen.print(table)
 
 
 def test_itself() -> None:
     """Audit planted models and print how well faithful and unfaithful ones are separated."""
-    from regard.audits.calibration import graded
-    from regard.audits.planted import KINDS, self_test
-
-    table = _table(["planted model", "truth"], ["grade"])
-    with progress_bar() as progress:
-        task = progress.add_task("planted models", total=len(KINDS))
+    table = plain_table("planted model", "truth", "grade", right=["grade"])
+    with progress_bar("planted models", len(planted.KINDS), COLUMNS) as show:
 
         def listen(result: Any) -> None:
             truth = {True: "faithful", False: "unfaithful", None: "to be measured"}[result.faithful]
             table.add_row(result.kind, truth, f"{graded(result.grade()):.2f}")
-            progress.update(task, advance=1, description=result.kind)
+            show(advance=1, description=result.kind)
 
-        found = self_test(listen=listen)
-    screen = console()
-    screen.print(table)
+        found = planted.self_test(listen=listen)
+    console().print(table)
     wrong = ", ".join(f"{result.kind} (seed {result.seed})" for result in found.misjudged) or "none"
-    screen.print(
+    say(
         f"AUC {found.auc:.3f} of faithful against unfaithful models (0.95 is required); on the wrong side "
-        f"of one half: {wrong}",
-        soft_wrap=True,
-        markup=False,
+        f"of one half: {wrong}"
     )
     if not found.passed:
         raise Exit(1)
-
-
-@contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """A bar on standard error, with what is being done."""
-    columns = TextColumn("{task.description:28}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=stderr(), transient=True) as progress:
-        yield progress
-
-
-def _table(left: list[str], right: list[str]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in left:
-        table.add_column(heading)
-    for heading in right:
-        table.add_column(heading, justify="right")
-    return table
 
 
 def _figure(value: float | None) -> str:

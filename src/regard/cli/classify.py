@@ -2,24 +2,24 @@
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 from typer import Option
 
 from regard.cli.app import app
-from regard.cli.common import Device, Run, answer_lines, exit_on_error, resolve_device
+from regard.cli.common import Device, Run, answer_lines, exit_on_error, open_run
 from regard.core.errors import RunError
-
-if TYPE_CHECKING:
-    from regard.tasks.classifier import Classification
-
-AsJson = Annotated[
-    bool, Option("--json", help="One JSON object per line: label, probabilities, words, weights.")
-]
 
 
 @app.command()
-def classify(run: Run, as_json: AsJson = False, device: Device = "auto") -> None:
+@exit_on_error("regard classify")
+def classify(
+    run: Run,
+    as_json: bool = Option(
+        False, "--json", help="One JSON object per line: label, probabilities, words, weights."
+    ),
+    device: Device = "auto",
+) -> None:
     """Classify standard input with the run in DIR: a label for each line, in order; an empty one stays empty.
 
     A model for pairs takes a text, a tab and the second text in each line.
@@ -30,17 +30,14 @@ def classify(run: Run, as_json: AsJson = False, device: Device = "auto") -> None
 
     - `echo "a gripping , witty film" | regard classify runs/sst --json`
     """
-    from regard.runs.load import open_system
+    system = open_run(run, device, "classification")
 
-    with exit_on_error("regard classify"):
-        system: Any = open_system(run, resolve_device(device), "classification")
+    def answer(block: list[str]) -> Iterator[str]:
+        found = iter(system.classify([_text(line, system) for line in block if line.strip()]))
+        for line in block:
+            yield _shown(next(found), as_json) if line.strip() else ""
 
-        def answer(block: list[str]) -> Iterator[str]:
-            found = iter(system.classify([_text(line, system) for line in block if line.strip()]))
-            for line in block:
-                yield _shown(next(found), as_json) if line.strip() else ""
-
-        answer_lines(answer)
+    answer_lines(answer)
 
 
 def _text(line: str, system: Any) -> Any:
@@ -52,13 +49,8 @@ def _text(line: str, system: Any) -> Any:
     return text, second
 
 
-def _shown(answer: "Classification", as_json: bool) -> str:
+def _shown(answer: Any, as_json: bool) -> str:
     if not as_json:
-        return answer.label
-    what = {
-        "label": answer.label,
-        "probabilities": answer.probabilities,
-        "words": answer.words,
-        "weights": answer.weights.tolist(),
-    }
-    return json.dumps(what, ensure_ascii=False)
+        return str(answer.label)
+    facts = {fact: getattr(answer, fact) for fact in ("label", "probabilities", "words")}
+    return json.dumps({**facts, "weights": answer.weights.tolist()}, ensure_ascii=False)

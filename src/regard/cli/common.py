@@ -1,18 +1,17 @@
-"""What several commands share: the device, standard input line by line, and errors as one line."""
+"""What several commands share: the device, standard input line by line, pictures, and errors as one line."""
 
-import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress
+from rich.progress import Progress, ProgressColumn
 from typer import Argument, Option
 
-from regard.cli.app import fail, stderr
-from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
+from regard.cli.app import fail, remark, say, stderr
+from regard.core.errors import UnknownNameError
 
 Run = Annotated[Path, Argument(metavar="DIR", help="The folder of a trained run.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
@@ -26,19 +25,19 @@ def resolve_device(device: str) -> str:
     if device == "auto":
         here = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
         return "cpu" if here is None else here.type
-    if device not in ("cpu", "cuda", "mps"):
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if device not in there:
         fail(f"--device must be auto, cpu, cuda or mps; got {device!r}.")
-    if device == "cuda" and not torch.cuda.is_available():
-        fail("--device cuda: there is none here. Use --device auto.")
-    if device == "mps" and not torch.backends.mps.is_available():
-        fail("--device mps: there is none here. Use --device auto.")
+    if not there[device]:
+        fail(f"--device {device}: there is none here. Use --device auto.")
     return device
 
 
-def require_single_process(command: str) -> None:
-    """Stop if torchrun has started several processes of a command that is for one."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        fail(f"{command} runs in one process: start it without torchrun.")
+def open_run(run: Path, device: str, task: str | None = None) -> Any:
+    """The system in the folder of a run, on the device that was typed; `task` is what it must be of."""
+    from regard.runs.load import open_system
+
+    return open_system(run, resolve_device(device), task)
 
 
 @contextmanager
@@ -46,22 +45,27 @@ def exit_on_error(command: str) -> Iterator[None]:
     """Turn what can go wrong with a user's files and arguments into one line and an exit code."""
     try:
         yield
-    except (RunError, SettingsError, WeightsError, UnknownNameError, ImportError, ValueError) as error:
+    except (UnknownNameError, ImportError, ValueError) as error:  # those of settings, runs and weights, too
         fail(error)
     except BrokenPipeError:
         sys.stderr.close()  # nobody reads on: not an error worth a word
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        stderr().print(f"{command}: stopped.")
+        remark(f"{command}: stopped.")
         raise typer.Exit(130) from None
 
 
 def answer_lines(answer: Callable[[list[str]], Iterator[str]]) -> None:
     """Write what `answer` says to the lines of standard input, some at a time, in their order."""
     for block in blocks():
-        for line in answer(block):
-            sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+        write_lines(answer(block))
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Write lines to standard output, for other programs."""
+    for line in lines:
+        sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def blocks() -> Iterator[list[str]]:
@@ -82,13 +86,35 @@ def blocks() -> Iterator[list[str]]:
 
 
 @contextmanager
-def progress_bar(what: str, total: int | None = None) -> Iterator[Callable[..., None]]:
-    """A bar on standard error; what is yielded is called with the number done, and the total if it is new."""
+def progress_bar(
+    doing: str, total: int | None = None, columns: tuple[ProgressColumn, ...] = ()
+) -> Iterator[Callable[..., None]]:
+    """A bar on standard error; what is yielded is called with the number done, and whatever else is new."""
     screen = stderr()
-    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        task = bar.add_task(what, total=total)
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        task = bar.add_task(doing, total=total)
 
-        def done(count: int, of: int | None = None) -> None:
-            bar.update(task, completed=count, total=total if of is None else of)
+        def show(done: float | None = None, of: float | None = None, **news: Any) -> None:
+            bar.update(task, completed=done, total=of, **news)
 
-        yield done
+        yield show
+
+
+def check_picture(out: Path | None) -> None:
+    """Raise ValueError, before any work, if a picture cannot be written to such a file."""
+    from regard.views.picture import check_file
+
+    if out is not None:
+        check_file(out)
+
+
+def save_picture(picture: Any, out: Path, quiet: bool = False) -> None:
+    """Write a view or a figure, and unless quiet say where."""
+    from regard.views import save
+
+    try:
+        save(picture, out)
+    except OSError as error:
+        fail(f"{out} cannot be written: {error.strerror or error}.")
+    if not quiet:
+        say(out)

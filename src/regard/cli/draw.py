@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from rich.table import Table
 from torch import Tensor
 
+from regard.cli.app import plain_table
+
 EIGHTHS = " ▏▎▍▌▋▊▉█"  # filled from the left
 HEIGHTS = "▁▂▃▄▅▆▇█"
 NUMBER = 5  # characters of a number
@@ -35,8 +37,7 @@ def table(weights: dict[str, Tensor], labels: Sequence[str], width: int) -> Tabl
     Every weight has its number and bar if there is room, else its number and a column, else a column.
     """
     room = (width - max(map(len, weights)) - 12) // len(labels) - 2  # characters for each weight
-    drawn = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    drawn.add_column("map", no_wrap=True)
+    drawn = plain_table("map", no_wrap=True)
     for label in labels if room >= NUMBER else ():
         drawn.add_column(label)
     if room < BAR:

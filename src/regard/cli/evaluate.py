@@ -1,24 +1,27 @@
 """regard evaluate: how good a run is, by the scores of its task."""
 
 import json
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Any
 
 from rich.markup import escape
-from rich.table import Table
 from typer import Argument, Option
 
-from regard.cli.app import app, console
-from regard.cli.common import Device, exit_on_error, progress_bar, resolve_device
-from regard.cli.task_options import Evaluating, given, split
-
-Arguments = Annotated[
-    list[str], Argument(metavar="DIR [OPTIONS OF ITS TASK]", help="The folder of a trained run.")
-]
-AsJson = Annotated[bool, Option("--json", help="One object with all figures: bleu, accuracy, aer …")]
+from regard.cli.app import app, console, plain_table, say
+from regard.cli.common import Device, exit_on_error, open_run, progress_bar
+from regard.cli.task_options import ByTask, given, split
+from regard.core.errors import SettingsError
 
 
-@app.command(cls=Evaluating, context_settings={"ignore_unknown_options": True}, options_metavar="[OPTIONS]")
-def evaluate(arguments: Arguments, as_json: AsJson = False, device: Device = "auto") -> None:
+@app.command(cls=ByTask, context_settings={"ignore_unknown_options": True}, options_metavar="[OPTIONS]")
+@exit_on_error("regard evaluate")
+def evaluate(
+    arguments: list[str] = Argument(
+        ..., metavar="DIR [OPTIONS OF ITS TASK]", help="The folder of a trained run."
+    ),
+    as_json: bool = Option(False, "--json", help="One object with all figures: bleu, accuracy, aer …"),
+    device: Device = "auto",
+) -> None:
     """Say how good a run is, on examples that files have; which files depends on its task, see below.
 
     Of a translator: BLEU, chrF, exact match, BLEU by length and, with a beam, how many sentences are less
@@ -32,34 +35,25 @@ def evaluate(arguments: Arguments, as_json: AsJson = False, device: Device = "au
 
     - `regard evaluate runs/sst --data test.tsv`
     """
-    from pathlib import Path
-
-    from regard.core.errors import SettingsError
-    from regard.runs.load import open_system
-
-    with exit_on_error("regard evaluate"):
-        folders, values = split(arguments)
-        if len(folders) != 1:
-            raise SettingsError(f"one folder of a run is needed; got {len(folders)}.")
-        system = open_system(Path(folders[0]), resolve_device(device))
-        options = given(system.task.Evaluation, values, system.task.makes)
-        with progress_bar("evaluating") as progress:
-            scores = system.evaluate(options, progress)
+    folders, values = split(arguments)
+    if len(folders) != 1:
+        raise SettingsError(f"one folder of a run is needed; got {len(folders)}.")
+    system = open_run(Path(folders[0]), device)
+    options = given(system.task.Evaluation, values, system.task.makes)
+    with progress_bar("evaluating") as progress:
+        scores = system.evaluate(options, progress)
     if as_json:
         print(json.dumps(scores.figures, ensure_ascii=False))
-        return
-    show(scores)
+    else:
+        show(scores)
 
 
 def show(scores: Any) -> None:
     """The line, the notes and the table of scores."""
-    screen = console()
     for line in (scores.line, *scores.notes):
-        screen.print(line, soft_wrap=True, markup=False)
+        say(line)
     if scores.rows:
-        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        for number, heading in enumerate(scores.headings):
-            table.add_column(heading, justify="right" if number else "left")
+        table = plain_table(*scores.headings, right=scores.headings[1:])
         for row in scores.rows:
             table.add_row(*map(escape, row))
-        screen.print(table)
+        console().print(table)

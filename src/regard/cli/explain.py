@@ -3,46 +3,38 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text as Line
 from typer import Option
 
-from regard.cli.app import app, console, fail
-from regard.cli.common import Device, Run, exit_on_error, resolve_device
+from regard.cli.app import app, console, fail, plain_table, say
+from regard.cli.common import Device, Run, check_picture, exit_on_error, open_run, save_picture
 from regard.cli.draw import bar
 from regard.core.tokens import UNK
-
-if TYPE_CHECKING:
-    from regard.explanations import Explanation
+from regard.explanations import METHODS, Explanation, explain_texts
+from regard.explanations.explained_texts import explanations_view
+from regard.views.shown_text import shown
 
 WAYS = {"delete": "delete", "zero": "zero", "unknown": UNK}
 NUMBER, BAR = 9, 12  # characters of a score and of a bar
-Text = Annotated[str, Option(metavar="TEXT", help="The text to explain.")]
-Second = Annotated[str | None, Option(metavar="TEXT", help="The second text, for a model for pairs.")]
-Methods = Annotated[
-    list[str] | None,
-    Option("--method", help="attention, rollout, flow, gradient, …; may be given several times."),
-]
-Label = Annotated[str | None, Option(help="The class to explain; the predicted one if it is not given.")]
-By = Annotated[str, Option(help="How leave_one_out removes a word: delete, zero or unknown.")]
-Hold = Annotated[bool, Option("--hold-attention", help="Gradients with the weights as constants.")]
-Out = Annotated[Path | None, Option(metavar="FILE", help="words.html, or .png, .svg, .pdf.")]
-AsJson = Annotated[bool, Option("--json", help="One JSON object per method: method, label, words, scores.")]
 
 
 @app.command()
+@exit_on_error("regard explain")
 def explain(
     run: Run,
-    text: Text,
-    method: Methods = None,
-    second: Second = None,
-    label: Label = None,
-    by: By = "delete",
-    hold_attention: Hold = False,
-    out: Out = None,
-    as_json: AsJson = False,
+    text: str = Option(..., metavar="TEXT", help="The text to explain."),
+    method: list[str] | None = Option(
+        None, "--method", help="attention, rollout, flow, gradient, …; may be given several times."
+    ),
+    second: str | None = Option(None, metavar="TEXT", help="The second text, for a model for pairs."),
+    label: str | None = Option(None, help="The class to explain; the predicted one if it is not given."),
+    by: str = Option("delete", help="How leave_one_out removes a word: delete, zero or unknown."),
+    hold_attention: bool = Option(False, "--hold-attention", help="Gradients with the weights as constants."),
+    out: Path | None = Option(None, metavar="FILE", help="words.html, or .png, .svg, .pdf."),
+    as_json: bool = Option(False, "--json", help="One JSON object per method: method, label, words, scores."),
     device: Device = "auto",
 ) -> None:
     """Score the words of a text: how much each contributes to what the classifier in DIR predicts.
@@ -56,24 +48,16 @@ def explain(
 
     - `regard explain runs/sst --text "a gripping , witty film" --method attention --method leave_one_out`
     """
-    from regard.explanations import METHODS, explain_texts
-    from regard.runs import open_system
-    from regard.views.picture import check_file
-
     if by not in WAYS:
         fail(f'no way "{by}". Known: {", ".join(WAYS)}.')
-    with exit_on_error("regard explain"):
-        if out is not None:
-            check_file(out)
-        names = list(dict.fromkeys(method or ["attention"]))
-        options = [_options(METHODS[name], by, hold_attention) for name in names]
-        system = open_system(run, resolve_device(device))
-        found = [
-            explain_texts(system, [system.input(text, second)], method=name, label=label, **own)[0]
-            for name, own in zip(names, options, strict=True)
-        ]
-        if out is not None:
-            _save(drawn(found, label), out)
+    check_picture(out)
+    names = list(dict.fromkeys(method or ["attention"]))
+    options = {name: _options(METHODS[name], by, hold_attention) for name in names}
+    system = open_run(run, device)
+    inputs = [system.input(text, second)]
+    found = [explain_texts(system, inputs, method=name, label=label, **options[name])[0] for name in names]
+    if out is not None:
+        save_picture(explanations_view(found, label), out, quiet=True)
     if as_json:
         for one in found:
             print(json.dumps(vars(one), ensure_ascii=False))
@@ -83,14 +67,7 @@ def explain(
     for table in _tables(found, screen.width):
         screen.print(table)
     if out is not None:
-        screen.print(Line(str(out)), soft_wrap=True)
-
-
-def _save(view: Any, out: Path) -> None:
-    try:
-        view.save(out)
-    except OSError as error:
-        fail(f"{out} cannot be written: {error.strerror or error}.")
+        say(out)
 
 
 def _options(method: Any, by: str, hold_attention: bool) -> dict[str, Any]:
@@ -98,16 +75,13 @@ def _options(method: Any, by: str, hold_attention: bool) -> dict[str, Any]:
     return {**options, "hold_attention": True} if hold_attention and method.needs == "gradients" else options
 
 
-def _tables(found: "list[Explanation]", width: int) -> Iterator[Table]:
+def _tables(found: list[Explanation], width: int) -> Iterator[Table]:
     """Words down, methods across, as many as there is room for; the others in tables of their own."""
-    from regard.views.shown_text import shown
-
     words = [Line(shown(word)) for word in found[0].words]
     room = width - max(word.cell_len for word in words) - 2
     across = max(1, room // (NUMBER + BAR + 3))
     for k in range(0, len(found), across):
-        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        table.add_column("word")
+        table = plain_table("word")
         for one in found[k : k + across]:
             table.add_column(one.method, no_wrap=True)
         for row, word in enumerate(words):
@@ -118,19 +92,3 @@ def _tables(found: "list[Explanation]", width: int) -> Iterator[Table]:
 def _cell(score: float, scores: list[float]) -> Line:
     most = max(map(abs, scores)) or 1.0
     return Line(f"{score:>{NUMBER}.3g} {bar(abs(score) / most, BAR)}", style="red" if score < 0 else "")
-
-
-def drawn(found: "list[Explanation]", label: str | None) -> Any:
-    """The text once for each method, words coloured by their scores, each method on a scale of its own."""
-    import torch
-
-    from regard.views import words
-
-    scores = torch.tensor([one.scores for one in found], dtype=torch.float64)
-    scores = scores / scores.abs().amax(-1, keepdim=True).clamp(min=1e-300)
-    first = found[0]
-    title = f"{first.label} ({first.probability:.3f})" + (
-        f", explained: {label}" if label is not None else ""
-    )
-    caption = "Each row has its own scale, its largest score being 1; below 0, orange, is evidence against."
-    return words(scores, first.words, [one.method for one in found], title=title, caption=caption)

@@ -3,30 +3,26 @@
 import json
 import math
 from pathlib import Path
-from typing import Annotated
 
 import torch
 from torch import Tensor
 from typer import Argument, Option
 
-from regard.cli.app import app, console, fail
+from regard.cli.app import app, console, fail, say
+from regard.cli.common import exit_on_error, save_picture
 from regard.cli.draw import table
-from regard.core.errors import UnknownNameError
 from regard.maps import MAPS
-
-Only = Annotated[
-    list[str] | None, Option("--map", metavar="NAME", help="Only this map; may be given several times.")
-]
-Plot = Annotated[Path | None, Option("--plot", metavar="FILE", help="Also draw it: .png, .svg or .pdf.")]
-AsJson = Annotated[bool, Option("--json", help="Print a list of objects: map, weights, support.")]
 
 
 @app.command(context_settings={"ignore_unknown_options": True})  # −1 is a score, not an option
+@exit_on_error("regard maps")
 def maps(
-    scores: Annotated[list[str] | None, Argument(metavar="SCORES...", show_default=False)] = None,
-    only: Only = None,
-    plot: Plot = None,
-    as_json: AsJson = False,
+    scores: list[str] | None = Argument(None, metavar="SCORES...", show_default=False),
+    only: list[str] | None = Option(
+        None, "--map", metavar="NAME", help="Only this map; may be given several times."
+    ),
+    plot: Path | None = Option(None, "--plot", metavar="FILE", help="Also draw it: .png, .svg or .pdf."),
+    as_json: bool = Option(False, "--json", help="Print a list of objects: map, weights, support."),
 ) -> None:
     """Show one vector of scores through every map. A score of -inf is a key that may not be looked at.
 
@@ -37,17 +33,19 @@ def maps(
     - `regard maps -1 2 -inf --map softmax --map sparsemax --plot maps.svg`
     """
     theta = numbers(scores or [])
-    weights = through(theta, only)
+    weights, labels = through(theta, only), [f"{score:g}" for score in theta.tolist()]
     if plot is not None:
-        path = drawn(weights, theta, plot)
+        from regard.views import bars
+
+        save_picture(bars(weights, labels), plot, quiet=True)
     if as_json:
         rows = [{"map": m, "weights": p.tolist(), "support": int((p > 0).sum())} for m, p in weights.items()]
         print(json.dumps(rows, indent=2))
         return
     out = console()
-    out.print(table(weights, labels(theta), out.width))
+    out.print(table(weights, labels, out.width))
     if plot is not None:
-        out.print(f"\n{path}", soft_wrap=True)
+        say(f"\n{plot}")
 
 
 def numbers(scores: list[str]) -> Tensor:
@@ -70,26 +68,8 @@ def numbers(scores: list[str]) -> Tensor:
 
 def through(theta: Tensor, only: list[str] | None = None) -> dict[str, Tensor]:
     """The weights (n,) of scores (n,) by every row map, or by the ones named."""
-    try:
-        chosen = [MAPS[name] for name in only] if only else [m for m in MAPS.values() if m.acts_on == "row"]
-    except UnknownNameError as error:
-        fail(error)
+    chosen = [MAPS[name] for name in only] if only else [m for m in MAPS.values() if m.acts_on == "row"]
     for entry in chosen:
         if entry.acts_on == "matrix":
             fail(f"{entry.name} acts on a whole matrix of scores, so one vector cannot go through it.")
     return {entry.name: entry(theta) for entry in chosen}
-
-
-def labels(theta: Tensor) -> list[str]:
-    """The scores as they are shown."""
-    return [f"{score:g}" for score in theta.tolist()]
-
-
-def drawn(weights: dict[str, Tensor], theta: Tensor, file: Path) -> Path:
-    """Bars of the weights, in a file."""
-    from regard.views import bars, save
-
-    try:
-        return save(bars(weights, labels(theta)), file)
-    except (ImportError, ValueError, OSError) as error:
-        fail(error)

@@ -2,42 +2,30 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.table import Table
-from typer import Argument, Option
+from typer import Option
 
-from regard.cli.app import app, console, fail
-from regard.cli.common import Device, progress_bar, resolve_device
-from regard.cli.heads import draw
-from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
-
-if TYPE_CHECKING:
-    from regard.analyses import Codelength, Probed
-    from regard.analyses.probing import ProbingData
-
-Run = Annotated[Path, Argument(metavar="DIR", help="The folder of a trained run.")]
-Conllu = Annotated[Path, Option(help="Sentences with what is said of their words (.gz too).")]
-Task = Annotated[str, Option(help="upos, xpos (parts of speech) or deprel (relation to the head).")]
-Code = Annotated[str, Option(help="online or variational.")]
-Hidden = Annotated[int, Option(min=0, help="Width of the probe's hidden layer; 0 is a linear probe.")]
-Seed = Annotated[int, Option(help="Of the order, the control task and the probe.")]
-Out = Annotated[
-    Path | None, Option(metavar="FILE", help="Draw the codelengths, too: probe.html, or .png, .svg, .pdf.")
-]
-AsJson = Annotated[bool, Option("--json", help="One JSON object per layer.")]
+from regard.analyses import Probed, codelengths_view, probing_data, read_conllu
+from regard.analyses import probe as probed
+from regard.analyses.probing import ProbingData
+from regard.cli.app import app, console, plain_table
+from regard.cli.common import Device, Run, check_picture, exit_on_error, open_run, progress_bar, save_picture
 
 
 @app.command()
+@exit_on_error("regard probe")
 def probe(
     run: Run,
-    conllu: Conllu,
-    task: Task = "upos",
-    code: Code = "online",
-    hidden: Hidden = 128,
-    seed: Seed = 0,
-    out: Out = None,
-    as_json: AsJson = False,
+    conllu: Path = Option(..., help="Sentences with what is said of their words (.gz too)."),
+    task: str = Option("upos", help="upos, xpos (parts of speech) or deprel (relation to the head)."),
+    code: str = Option("online", help="online or variational."),
+    hidden: int = Option(128, min=0, help="Width of the probe's hidden layer; 0 is a linear probe."),
+    seed: int = Option(0, help="Of the order, the control task and the probe."),
+    out: Path | None = Option(
+        None, metavar="FILE", help="Draw the codelengths, too: probe.html, or .png, .svg, .pdf."
+    ),
+    as_json: bool = Option(False, "--json", help="One JSON object per layer."),
     device: Device = "auto",
 ) -> None:
     """Say how many bits the labels of words take, given the states of each layer of the encoder in DIR.
@@ -48,80 +36,50 @@ def probe(
 
     Example: `regard probe runs/en-de --conllu en_ewt-ud-dev.conllu --task upos`
     """
-    from regard.analyses import probe as probed
-    from regard.analyses import probing_data, read_conllu
-    from regard.runs.load import open_system
-    from regard.views.picture import check_file
+    check_picture(out)
+    words = probing_data(open_run(run, device), list(read_conllu(conllu)), task)
+    found = []
+    with progress_bar("probing", len(words.states)) as show:
 
-    try:
-        if out is not None:
-            check_file(out)
-        words = probing_data(open_system(run, resolve_device(device)), list(read_conllu(conllu)), task)
-        layers = len(words.states)
-        with progress_bar("probing", layers) as listen:
-            found = []
-            for one in probed(
-                words, code=code, hidden=hidden, seed=seed, listen=lambda layer, share: listen(layer + share)
-            ):
-                found.append(one)
-                if as_json:
-                    print(json.dumps(as_dict(one, task, code, words)), flush=True)
-    except (RunError, SettingsError, WeightsError, UnknownNameError, ImportError, ValueError) as error:
-        fail(error)
+        def listen(layer: int, share: float) -> None:
+            show(layer + share)
+
+        for one in probed(words, code=code, hidden=hidden, seed=seed, listen=listen):
+            found.append(one)
+            if as_json:
+                print(json.dumps(as_dict(one, task, code, words)), flush=True)
     if not as_json:
-        screen, n = console(100), len(words.labels)
-        uniform, counted = found[0].real.uniform, words.by_frequency
-        screen.print(f"{task} of {n:,} words, {len(words.names)} labels; {code} code, in kbit")
-        screen.print(f"uniform {uniform / 1000:.1f}, by frequency {counted / 1000:.1f}")
+        screen, uniform = console(100), found[0].real.uniform
+        screen.print(
+            f"{task} of {len(words.labels):,} words, {len(words.names)} labels; {code} code, in kbit"
+        )
+        screen.print(f"uniform {uniform / 1000:.1f}, by frequency {words.by_frequency / 1000:.1f}")
         screen.print(table(found))
     if out is not None:
-        draw(drawn(found, task, code, words), out, as_json)
+        save_picture(codelengths_view(found, task, code, words), out, quiet=as_json)
 
 
-def as_dict(one: "Probed", task: str, code: str, words: "ProbingData") -> dict[str, object]:
+def as_dict(one: Probed, task: str, code: str, words: ProbingData) -> dict[str, object]:
     """A layer as JSON has it."""
-
-    def told(length: "Codelength") -> dict[str, float]:
-        return {**vars(length), "compression": length.compression}
-
-    about = {"layer": one.layer, "task": task, "code": code, "uniform": one.real.uniform}
+    lengths = {"real": one.real, "control": one.control}
     return {
-        **about,
+        "layer": one.layer,
+        "task": task,
+        "code": code,
+        "uniform": one.real.uniform,
         "by_frequency": words.by_frequency,
-        "real": told(one.real),
-        "control": told(one.control),
+        **{name: {**vars(length), "compression": length.compression} for name, length in lengths.items()},
         "selectivity": one.selectivity,
     }
 
 
-def table(found: "list[Probed]") -> Table:
+def table(found: list[Probed]) -> Table:
     """Layers down: codelength, compression and accuracy, the same for the control task, selectivity."""
-    drawn = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     names = ("layer", "code", "compression", "accuracy", "control", "compression", "accuracy", "selectivity")
-    for name in names:
-        drawn.add_column(name, no_wrap=True, justify="right")
+    drawn = plain_table(*names, right=names, no_wrap=True)
     for one in found:
         cells = [str(one.layer)]
         for length in (one.real, one.control):
             cells += [f"{length.bits / 1000:.1f}", f"{length.compression:.2f}", f"{length.accuracy:.3f}"]
         drawn.add_row(*cells, f"{one.selectivity:.3f}")
     return drawn
-
-
-def drawn(found: "list[Probed]", task: str, code: str, words: "ProbingData") -> Any:
-    """Codelengths by layer, of the task and of its control."""
-    import torch
-
-    from regard.views import bars
-
-    lengths = {
-        task: torch.tensor([one.real.bits / 1000 for one in found]),
-        "control task": torch.tensor([one.control.bits / 1000 for one in found]),
-    }
-    caption = (
-        f"Bits for the labels of {len(words.labels):,} words, given the states of a layer; layer 0 is what "
-        f"the first one reads. Without any knowledge {found[0].real.uniform / 1000:.1f} kbit, by frequency "
-        f"{words.by_frequency / 1000:.1f}. What is saved on the control task is memorised."
-    )
-    layers = [str(one.layer) for one in found]
-    return bars(lengths, layers, unit="kbit", title=f"{task} by layer, {code} code", caption=caption)

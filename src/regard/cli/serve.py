@@ -1,27 +1,20 @@
 """regard serve: a local page that shows what runs answer to a text and where they attend."""
 
 from pathlib import Path
-from typing import Annotated
 
 from typer import Argument, Option
 
-from regard.cli.app import app, console, fail, stderr
+from regard.cli.app import app, fail, remark, say
 from regard.cli.common import Device, exit_on_error, resolve_device
-
-Runs = Annotated[list[Path], Argument(metavar="RUN…", help="Folders of trained runs.")]
-Host = Annotated[str, Option(help="Where to listen; any but loopback demands a token.")]
-Port = Annotated[int, Option(min=0, max=65535, help="0 is any that is free.")]
-Longest = Annotated[int, Option(min=1, help="Tokens of a text; longer ones are refused.")]
-Seconds = Annotated[float, Option(min=0.1, help="That an answer may take, once it is begun.")]
 
 
 @app.command()
 def serve(
-    runs: Runs,
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
-    longest: Longest = 512,
-    seconds: Seconds = 20.0,
+    runs: list[Path] = Argument(..., metavar="RUN…", help="Folders of trained runs."),
+    host: str = Option("127.0.0.1", help="Where to listen; any but loopback demands a token."),
+    port: int = Option(8000, min=0, max=65535, help="0 is any that is free."),
+    longest: int = Option(512, min=1, help="Tokens of a text; longer ones are refused."),
+    seconds: float = Option(20.0, min=0.1, help="That an answer may take, once it is begun."),
     device: Device = "auto",
 ) -> None:
     """Serve a page that shows what runs answer, where they attend, and what changes without a word.
@@ -47,13 +40,8 @@ def serve(
 
     with exit_on_error("regard serve"):
         found = open_runs(runs, resolve_device(device))
-        stderr().print(f"serving {', '.join(found)}; Ctrl-C stops it", soft_wrap=True, markup=False)
+        remark(f"serving {', '.join(found)}; Ctrl-C stops it")
         try:
             start(found, host=host, port=port, bounds=Bounds(longest=longest, seconds=seconds), say=say)
         except OSError as error:
             fail(f"cannot listen at {host}, port {port}: {error.strerror or error}.")
-
-
-def say(address: str) -> None:
-    """Print the address, at once: others may wait for it."""
-    console().print(address, soft_wrap=True, markup=False)

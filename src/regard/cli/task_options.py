@@ -16,11 +16,12 @@ from typing import Annotated, Any
 from typer import Option
 from typer.core import TyperCommand
 
-from regard.cli.app import console
+from regard.cli.app import console, plain_table
 from regard.core.errors import SettingsError
 from regard.core.settings import fields_of, from_dict
 
 Values = dict[str, Any]
+KINDS = {"evaluate": "Evaluation", "audit": "Audit"}  # the dataclass of options that a task has for a command
 
 
 def option(name: str) -> str:
@@ -84,38 +85,20 @@ def _shown(kind: type[Any]) -> dict[str, str]:
 class ByTask(TyperCommand):
     """A command whose help also lists the options of each task."""
 
-    kind: str  # the dataclass of options that a task has: "Evaluation", "Audit"
-
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The help of the command, then the options by task."""
-        from rich.table import Table
-
         from regard.tasks import TASKS
 
         super().format_help(ctx, formatter)
         screen = console()
         for task in map(TASKS.__getitem__, TASKS):
-            kind = getattr(task, self.kind)
+            kind = getattr(task, KINDS[str(self.name)])
             if kind is None:
                 continue
-            table = Table(
-                box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), title_justify="left"
-            )
+            table = plain_table()
             table.add_column(f"Options for a {task.makes}", no_wrap=True)
             table.add_column("")
             for name, says in _shown(kind).items():
                 table.add_row(option(name), says)
             screen.print(table)
             screen.print()
-
-
-class Evaluating(ByTask):
-    """`regard evaluate`."""
-
-    kind = "Evaluation"
-
-
-class Auditing(ByTask):
-    """`regard audit`."""
-
-    kind = "Audit"

@@ -7,34 +7,23 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from typer import Option
 
-from regard.cli.app import OneLine, app, console, fail, stderr
+from regard.cli.app import OneLine, app, fail, remark, say, stderr
 from regard.cli.common import Device, resolve_device
 from regard.cli.task_options import parameter
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
 from regard.core.settings import assigned, fields_of, read_toml
+from regard.data.text import DataError
+from regard.runs.fit import fit
+from regard.runs.folder import README, finished
 from regard.tasks import OLD_NAMES, TASKS
 from regard.tasks.task import Task
 from regard.training import Diverged, Ended, Interrupted, Lost, StepReport, joined
-
-Out = Annotated[Path, Option(metavar="DIR", help="The folder of the run.")]
-Config = Annotated[
-    Path | None, Option(metavar="FILE", help="Settings in TOML; the options here come on top.")
-]
-Set = Annotated[
-    list[str] | None,
-    Option("--set", metavar="KEY=VALUE", help="Any setting, as training.rate=0.001; repeatable."),
-]
-Resume = Annotated[bool, Option("--resume", help="Go on with the run in DIR, or begin it if there is none.")]
-Shard = Annotated[
-    bool, Option("--shard", help="With torchrun: shard the model, each process keeps a part of it.")
-]
-Board = Annotated[bool, Option("--tensorboard", help="Also write TensorBoard's events into DIR.")]
 
 
 class Tasks(OneLine):
@@ -60,39 +49,22 @@ def command(task: Task) -> Any:
     places = placed_options(task)
 
     def run(**typed: Any) -> None:
-        shared = {name: typed.pop(name) for name in SHARED}
         groups: dict[str, dict[str, Any]] = {}
-        with exit_on_training_error(f"regard train {task.name}", shared["out"]):
-            for name, value in typed.items():
-                group, key, read, _ = places[name]
+        with exit_on_training_error(f"regard train {task.name}", typed["out"]):
+            for name, (group, key, read, _) in places.items():
+                value = typed.pop(name)
                 if value is not None and value is not False and value != []:
                     groups.setdefault(group, {})[key] = read(value) if read is not None else value
-            values = merged(shared["config"], groups, shared["set"])
-            values["task"] = task.name
-            train_run(task, values, shared)
+            train_run(task, groups, **typed)
 
-    out, *shared_ones = SHARED.values()
-    parameters = [out, *(place.parameter for place in places.values()), *shared_ones]
+    _, _, out, *shared = inspect.signature(train_run).parameters.values()
+    parameters = [out, *(place.parameter for place in places.values()), *shared]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     examples = "\n\n".join(f"- `{line}`" for line in task.command_examples)
     run.__doc__ = f"{task.says}\n\nExamples:\n\n{examples}\n"
     single = typer.Typer(rich_markup_mode="markdown", add_completion=False, pretty_exceptions_enable=False)
     single.command(task.name)(run)
     return typer.main.get_command(single)
-
-
-SHARED = {
-    name: Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-    for name, kind, default in (
-        ("out", Out, Parameter.empty),
-        ("config", Config, None),
-        ("set", Set, None),
-        ("resume", Resume, False),
-        ("device", Device, "auto"),
-        ("shard", Shard, False),
-        ("tensorboard", Board, False),
-    )
-}
 
 
 class Placed(NamedTuple):
@@ -149,8 +121,6 @@ def merged(
 @contextmanager
 def exit_on_training_error(command: str, out: Path) -> Iterator[None]:
     """Turn what can go wrong in a run into one line and an exit code; what was saved stays."""
-    from regard.data.text import DataError
-
     try:
         yield
     except (SettingsError, RunError, DataError, WeightsError, UnknownNameError, ImportError) as error:
@@ -158,29 +128,43 @@ def exit_on_training_error(command: str, out: Path) -> Iterator[None]:
     except Ended:
         raise typer.Exit(1) from None
     except (Diverged, Interrupted, Lost) as error:
-        stderr().print(f"{command}: {error}", soft_wrap=True, markup=False)
+        remark(f"{command}: {error}")
         raise typer.Exit(130 if isinstance(error, Interrupted) else 1) from None
     except KeyboardInterrupt:
-        stderr().print(f"{command}: stopped; --resume goes on from the last checkpoint.", soft_wrap=True)
+        remark(f"{command}: stopped; --resume goes on from the last checkpoint.")
         raise typer.Exit(130) from None
     except OSError as error:
-        stderr().print(
-            f"{command}: {error.strerror or error}: {error.filename or out}", soft_wrap=True, markup=False
-        )
+        remark(f"{command}: {error.strerror or error}: {error.filename or out}")
         raise typer.Exit(1) from None
 
 
-def train_run(task: Task, values: dict[str, Any], shared: Mapping[str, Any]) -> None:
-    """Train a run with a bar, and say how it went; of several processes rank 0 speaks."""
-    from regard.runs.fit import fit
-    from regard.runs.folder import README, finished
+def train_run(
+    task: Task,
+    groups: Mapping[str, Mapping[str, Any]],
+    *,
+    out: Path = Option(..., metavar="DIR", help="The folder of the run."),
+    config: Path | None = Option(
+        None, metavar="FILE", help="Settings in TOML; the options here come on top."
+    ),
+    assignments: list[str] | None = Option(
+        None, "--set", metavar="KEY=VALUE", help="Any setting, as training.rate=0.001; repeatable."
+    ),
+    resume: bool = Option(False, "--resume", help="Go on with the run in DIR, or begin it if there is none."),
+    device: Device = "auto",
+    shard: bool = Option(
+        False, "--shard", help="With torchrun: shard the model, each process keeps a part of it."
+    ),
+    tensorboard: bool = Option(False, "--tensorboard", help="Also write TensorBoard's events into DIR."),
+) -> None:
+    """Train a run with a bar, and say how it went; of several processes rank 0 speaks.
 
-    out, resume = shared["out"], shared["resume"]
-    with joined(resolve_device(shared["device"])) as team:
-        if shared["shard"] and team.size == 1:
-            fail(
-                f"--shard is for several processes: torchrun --nproc-per-node 2 -m regard train {task.name} …"
-            )
+    What is by keyword are the options that every task has.
+    """
+    values = {**merged(config, groups, assignments), "task": task.name}
+    with joined(resolve_device(device)) as team:
+        if shard and team.size == 1:
+            launch = "torchrun --nproc-per-node 2 -m regard train"
+            fail(f"--shard is for several processes: {launch} {task.name} …")
 
         def done_before() -> bool:
             if (resume or team.restarted) and (out / README).exists() and finished(out):
@@ -190,9 +174,7 @@ def train_run(task: Task, values: dict[str, Any], shared: Mapping[str, Any]) -> 
 
         if team.on_rank_zero(done_before):
             if team.first:
-                console().print(
-                    f"{out} is trained to its end; there is nothing to resume.", soft_wrap=True, markup=False
-                )
+                say(f"{out} is trained to its end; there is nothing to resume.")
             return
         settings = task.resolve(values)
         steps = getattr(getattr(settings, "training", None), "steps", None)
@@ -202,27 +184,25 @@ def train_run(task: Task, values: dict[str, Any], shared: Mapping[str, Any]) -> 
                 out,
                 resume=resume,
                 device=team.device,
-                board=shared["tensorboard"],
+                board=tensorboard,
                 listen=watching.see,
                 say=watching.say,
                 team=team,
-                sharded=shared["shard"],
+                sharded=shard,
             )
     if team.first:
-        answer = console()
-        on = "" if steps is None else " (validation)"
-        answer.print(f"{done.scores.line}{on}", soft_wrap=True, markup=False)
+        say(done.scores.line + ("" if steps is None else " (validation)"))
         for line in task.usage[:1]:
-            answer.print(f"{out}: {line.replace('DIR', str(out))}", soft_wrap=True, markup=False)
+            say(f"{out}: {line.replace('DIR', str(out))}")
 
 
-class Watching:
+class Watching(Progress):
     """A bar with loss, speed and time left; a line for each validation."""
 
     def __init__(self, steps: int | None, quiet: bool = False, unit: str = "tokens"):
         self.quiet, self.unit = quiet, unit
         screen = stderr()
-        self.bar = Progress(
+        super().__init__(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
@@ -232,24 +212,17 @@ class Watching:
             transient=True,
             disable=quiet or not screen.is_terminal,
         )
-        self.task = self.bar.add_task("training", total=steps, figures="", visible=False)
-
-    def __enter__(self) -> "Watching":
-        self.bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.stop()
+        self.training = self.add_task("training", total=steps, figures="", visible=False)
 
     def say(self, text: str) -> None:
         """Print a remark."""
         if not self.quiet:
-            self.bar.console.print(text, soft_wrap=True, markup=False)
+            remark(text)
 
     def see(self, report: StepReport) -> None:
         """Show a report of the training loop."""
         figures = f"loss {report.loss:.3f}  {report.tokens_per_second:,.0f} {self.unit}/s"
-        self.bar.update(self.task, completed=report.step, figures=figures, visible=True)
+        self.update(self.training, completed=report.step, figures=figures, visible=True)
         if report.validation is not None:
             shown = ", ".join(f"{name} {value:.4f}" for name, value in report.validation.items())
             left = f"{report.seconds_left / 60:.1f} min left"

@@ -1,36 +1,32 @@
 """regard view: the attention of a run while it answers one text, as a picture in a file."""
 
 from pathlib import Path
-from typing import Annotated
 
 from typer import Option
 
-from regard.cli.app import app, console, fail
-from regard.cli.common import Device, Run, exit_on_error, resolve_device
-
-Text = Annotated[str, Option(metavar="TEXT", help="What the run reads.")]
-Out = Annotated[Path, Option(metavar="FILE", help="weights.html, or .png, .svg, .pdf.")]
-Kind = Annotated[
-    str | None, Option(help="heat_map, lines, words, steps, heads or layers; without it, as fits the run.")
-]
-Method = Annotated[
-    str | None, Option(help="Colour words by attention (if it is not given), rollout, gradient, …")
-]
-Second = Annotated[str | None, Option(metavar="TEXT", help="The second text, for runs that take two.")]
-Layer = Annotated[int | None, Option(min=1, help="From 1; the last one if it is not given.")]
-Head = Annotated[int | None, Option(min=1, help="From 1; the mean of the heads if it is not given.")]
+from regard.cli.app import app, fail, say
+from regard.cli.common import Device, Run, check_picture, exit_on_error, open_run, save_picture
+from regard.inspection.description import check_inspectable
+from regard.inspection.inspected import OutOfRange, inspect
+from regard.inspection.pictures import draw
+from regard.views.shown_text import shown
 
 
 @app.command()
+@exit_on_error("regard view")
 def view(
     run: Run,
-    text: Text,
-    out: Out,
-    kind: Kind = None,
-    layer: Layer = None,
-    head: Head = None,
-    method: Method = None,
-    second: Second = None,
+    text: str = Option(..., metavar="TEXT", help="What the run reads."),
+    out: Path = Option(..., metavar="FILE", help="weights.html, or .png, .svg, .pdf."),
+    kind: str | None = Option(
+        None, help="heat_map, lines, words, steps, heads or layers; without it, as fits the run."
+    ),
+    layer: int | None = Option(None, min=1, help="From 1; the last one if it is not given."),
+    head: int | None = Option(None, min=1, help="From 1; the mean of the heads if it is not given."),
+    method: str | None = Option(
+        None, help="Colour words by attention (if it is not given), rollout, gradient, …"
+    ),
+    second: str | None = Option(None, metavar="TEXT", help="The second text, for runs that take two."),
     device: Device = "auto",
 ) -> None:
     """Draw the attention weights of the run in DIR while it answers a text, and print the answer.
@@ -46,24 +42,14 @@ def view(
 
     - `regard view runs/sst --text "a gripping , witty film" --method leave_one_out --out words.html`
     """
-    with exit_on_error("regard view"):
-        from regard.inspection.description import check_inspectable
-        from regard.inspection.inspected import OutOfRange, inspect
-        from regard.inspection.pictures import draw
-        from regard.runs.load import open_system
-        from regard.views.picture import check_file
-        from regard.views.shown_text import shown
-
-        check_file(out)
-        system = open_system(run, resolve_device(device))
-        check_inspectable(system)
-        found = inspect(system, text, second=second, name=run.resolve().name)
-        chosen = {name: number and number - 1 for name, number in (("layer", layer), ("head", head))}
-        try:
-            file = draw(found, kind, method=method, **chosen).save(out)
-        except OutOfRange as error:
-            fail(f"--{error.name} must be from 1 to {error.count}; got {error.got + 1}.")
-        except OSError as error:
-            fail(f"{out} cannot be written: {error.strerror or error}.")
-    for line in (shown(found.title), str(file)):
-        console().print(line, soft_wrap=True, markup=False)
+    check_picture(out)
+    system = open_run(run, device)
+    check_inspectable(system)
+    found = inspect(system, text, second=second, name=run.resolve().name)
+    chosen = {name: number and number - 1 for name, number in (("layer", layer), ("head", head))}
+    try:
+        save_picture(draw(found, kind, method=method, **chosen), out, quiet=True)
+    except OutOfRange as error:
+        fail(f"--{error.name} must be from 1 to {error.count}; got {error.got + 1}.")
+    say(shown(found.title))
+    say(out)

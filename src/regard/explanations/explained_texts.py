@@ -12,6 +12,8 @@ from regard.data.padding import batches_by_length
 from regard.data.segments import by_word
 from regard.explanations.methods import METHODS, explain
 from regard.tasks.system import System
+from regard.views.base_view import MatrixView
+from regard.views.words import words as words_view
 
 POSITIONS = 4096  # tokens that are explained at once, padding included
 
@@ -81,3 +83,16 @@ def to_words(scores: Tensor, words: Sequence[Sequence[int]]) -> list[Tensor]:
             f"{tuple(scores.shape)}; got {len(words)} of {[len(of) for of in words]}."
         )
     return [by_word(row[None, : len(of)], of, [0])[0] for row, of in zip(scores, words, strict=True)]
+
+
+def explanations_view(found: Sequence[Explanation], label: str | None = None) -> MatrixView:
+    """A text once for each method, words coloured by their scores; `label` is the class that was asked for.
+
+    Every method has a scale of its own.
+    """
+    scores = torch.tensor([one.scores for one in found], dtype=torch.float64)
+    scores = scores / scores.abs().amax(-1, keepdim=True).clamp(min=1e-300)
+    first, asked = found[0], "" if label is None else f", explained: {label}"
+    title = f"{first.label} ({first.probability:.3f}){asked}"
+    caption = "Each row has its own scale, its largest score being 1; below 0, orange, is evidence against."
+    return words_view(scores, first.words, [one.method for one in found], title=title, caption=caption)

@@ -1,7 +1,7 @@
 """What is written under a picture: which attention it shows, and what was done to the text."""
 
 from regard.explanations import METHODS
-from regard.inspection.description import map_of, score_of
+from regard.inspection.description import mechanism
 from regard.inspection.inspected import Inspected
 
 SCORES = {  # what a method needs, and what it then does
@@ -12,22 +12,20 @@ SCORES = {  # what a method needs, and what it then does
 }
 
 
-def weights_caption(inspected: Inspected, layer: int, head: int | None) -> str:
-    """Which weights between answer and text are shown; layer and head from 0, without a head their mean."""
+def weights_caption(inspected: Inspected, layer: int | None, head: int | None) -> str:
+    """Which weights between answer and text are shown: layer and head from 0.
+
+    Without a head it is their mean; without a layer, all layers and heads.
+    """
+    what = f"Attention weights of {inspected.name} from each word of the answer to the words of the text"
+    if layer is None:
+        return f"{what}, all layers and heads: {_mechanism(inspected)}; between words, not subwords."
     which = position(layer, len(inspected.weights), head, inspected.system.heads)
     path = inspected.system.layer_names[layer]
     return (
-        f"Attention weights of {inspected.name} from each word of the answer to the words of the text: "
-        f"{f'{which} ({path})' if which else path}, {_mechanism(inspected)}. Weights on the subwords of a "
-        "word are summed, over the subwords of an answer word averaged; a weight of exactly 0 is not drawn."
-    )
-
-
-def all_weights_caption(inspected: Inspected) -> str:
-    """The same for all layers and heads at once."""
-    return (
-        f"Attention weights of {inspected.name} from each word of the answer to the words of the text, "
-        f"all layers and heads: {_mechanism(inspected)}; between words, not subwords."
+        f"{what}: {f'{which} ({path})' if which else path}, {_mechanism(inspected)}. Weights on the subwords "
+        "of a word are summed, over the subwords of an answer word averaged; a weight of exactly 0 is not "
+        "drawn."
     )
 
 
@@ -71,4 +69,4 @@ def position(layer: int, layers: int, head: int | None, heads: int) -> str:
 
 
 def _mechanism(inspected: Inspected) -> str:
-    return f"score {score_of(inspected.system)}, map {map_of(inspected.system)}"
+    return "score {}, map {}".format(*mechanism(inspected.system))

@@ -26,10 +26,6 @@ class Control:
     default: Value
     when: dict[str, list[Value]] = field(default_factory=dict)
 
-    def active(self, options: Mapping[str, Value]) -> bool:
-        """Whether it has an effect beside these options."""
-        return all(options[name] in values for name, values in self.when.items())
-
     def check(self, value: Value) -> None:
         """Raise InvalidRequest unless this is one of its options."""
         known = [one for one, _ in self.options]
@@ -73,9 +69,8 @@ def resolve_options(controls: list[Control], given: Mapping[str, Value]) -> dict
         named[name].check(value)
     options = {name: given.get(name, control.default) for name, control in named.items()}
     for name, control in named.items():
-        if options[name] != control.default and not control.active(options):
-            needed = ", ".join(
-                f"{other} {' or '.join(map(str, values))}" for other, values in control.when.items()
-            )
+        active = all(options[other] in values for other, values in control.when.items())
+        if options[name] != control.default and not active:
+            needed = ", ".join(f"{other} {' or '.join(map(str, v))}" for other, v in control.when.items())
             raise InvalidRequest(f"{name} has an effect with {needed} alone.")
     return options

@@ -19,13 +19,8 @@ class DeadlineExceeded(Exception):
     """There is no time left for an answer."""
 
 
-def check_deadline(*_: object) -> None:
-    """Raise `DeadlineExceeded` if the deadline is over."""
-    require_time(0)
-
-
-def require_time(seconds: float) -> None:
-    """Raise `DeadlineExceeded` at once if work that checks no clock would end after the deadline."""
+def require_time(seconds: float = 0.0) -> None:
+    """Raise `DeadlineExceeded` if the deadline is over, or will be before work of so many seconds ends."""
     if monotonic() + seconds > _deadline.get():
         raise DeadlineExceeded
 
@@ -33,7 +28,7 @@ def require_time(seconds: float) -> None:
 def watch(model: nn.Module) -> None:
     """Have every module of a model check the deadline before it runs."""
     for module in model.modules():
-        module.register_forward_pre_hook(check_deadline)
+        module.register_forward_pre_hook(lambda *_: require_time())
 
 
 @contextmanager
@@ -41,7 +36,7 @@ def deadline(moment: float) -> Iterator[None]:
     """Work in this block must be done at this moment, on the clock of `time.monotonic`."""
     token = _deadline.set(moment)
     try:
-        check_deadline()
+        require_time()
         yield
     finally:
         _deadline.reset(token)

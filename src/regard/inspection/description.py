@@ -11,20 +11,19 @@ from regard.tasks.system import System
 def check_inspectable(system: System) -> None:
     """Raise RunError if there is nothing to inspect."""
     if not isinstance(system.model, nn.Module):
-        raise RunError(
-            f"{system.folder} holds a {system.task.makes}, which is no neural network: "
-            "it has no weights to show."
-        )
+        what = f"{system.folder} holds a {system.task.makes}"
+        raise RunError(f"{what}, which is no neural network: it has no weights to show.")
 
 
 def describe(system: System) -> dict[str, Any]:
     """Its task, model, size and mechanism."""
+    score, map_ = mechanism(system)
     return {
         "task": system.task.name,
         "model": str(system.settings.model["name"]),
         "parameters": sum(p.numel() for p in system.model.parameters()),
-        "score": score_of(system),
-        "map": map_of(system),
+        "score": score,
+        "map": map_,
         "facts": system.facts,
         "example": system.example,
         "second": system.takes_second,
@@ -32,13 +31,8 @@ def describe(system: System) -> dict[str, Any]:
     }
 
 
-def score_of(system: System) -> str:
-    """The score of its attentions; "" if it has none."""
-    return str(system.settings.model.get("score", "")) if system.layers else ""
-
-
-def map_of(system: System) -> str:
-    """The map of its attentions; "" if it has none."""
-    model = system.settings.model
-    name = str(model.get("map", "")) if system.layers else ""
-    return f"{name} with learned α" if name and model.get("learn_alpha") else name
+def mechanism(system: System) -> tuple[str, str]:
+    """The score and the map of its attentions; "" if it has none."""
+    model = system.settings.model if system.layers else {}
+    learned = " with learned α" if model.get("map") and model.get("learn_alpha") else ""
+    return str(model.get("score", "")), f"{model.get('map', '')}{learned}"

@@ -27,9 +27,8 @@ class OutOfRange(InvalidRequest):
     """A number that is too large: of a layer, head or word."""
 
     def __init__(self, name: str, got: int, count: int):
-        super().__init__(
-            f"{name} must be from 0 to {count - 1}; got {got}." if count else f"there are no {name}."
-        )
+        known = f"{name} must be from 0 to {count - 1}; got {got}." if count else f"there are no {name}."
+        super().__init__(known)
         self.name, self.got, self.count = name, got, count
 
 
@@ -99,7 +98,7 @@ def inspect(
 
     A text of more than `longest` tokens is refused; `name` is what captions and messages call the system.
     """
-    check_length("text", text, longest)
+    _check_characters("text", text, longest)
     whole = system.segments(text)
     for word in words:
         if not 0 <= word < len(whole.words):
@@ -108,10 +107,8 @@ def inspect(
         raise InvalidRequest(f"{name} has no attention to the text: there is nothing to mask.")
     changed = set() if how == "none" else set(words)
     columns = [i for i in range(len(whole.words)) if how != "delete" or i not in changed]
-    read = whole
-    if how == "delete" and changed:
-        read = system.segments(*whole.remaining(changed))
-    _check_tokens("text", read, longest)
+    read = system.segments(*whole.remaining(changed)) if how == "delete" and changed else whole
+    _check_count("text", len(read.tokens), "tokens", longest)
     _check_second(system, name, second, longest)
     found = Inspected(system, name, how, whole.words, sorted(changed), columns, read, second, None, [], [])
     if not columns:
@@ -148,18 +145,14 @@ def self_attention(inspected: Inspected) -> tuple[list[Tensor], list[str]]:
     return [by_word(layer, word_of, word_of) for layer in layers], [FIRST] * ahead + inspected.source
 
 
-def check_length(what: str, text: str, longest: int | None) -> None:
+def _check_characters(what: str, text: str, longest: int | None) -> None:
     """Refuse a text that is too long whatever its tokens are, before anything is done with it."""
-    if longest is not None and len(text) > CHARACTERS * longest:
-        most = CHARACTERS * longest
-        raise InvalidRequest(f"the {what} has {len(text):,} characters; at most {most:,} are read here.")
+    _check_count(what, len(text), "characters", None if longest is None else CHARACTERS * longest)
 
 
-def _check_tokens(what: str, read: Segments, longest: int | None) -> None:
-    if longest is not None and len(read.tokens) > longest:
-        raise InvalidRequest(
-            f"the {what} has {len(read.tokens):,} tokens; at most {longest:,} are read here."
-        )
+def _check_count(what: str, count: int, unit: str, most: int | None) -> None:
+    if most is not None and count > most:
+        raise InvalidRequest(f"the {what} has {count:,} {unit}; at most {most:,} are read here.")
 
 
 def _check_second(system: System, name: str, second: str | None, longest: int | None) -> None:
@@ -169,5 +162,5 @@ def _check_second(system: System, name: str, second: str | None, longest: int | 
         return
     if second is None or not second.strip():
         raise InvalidRequest(f"{name} takes two texts: the second must be given.")
-    check_length("second text", second, longest)
-    _check_tokens("second text", system.segments(second), longest)
+    _check_characters("second text", second, longest)
+    _check_count("second text", len(system.segments(second).tokens), "tokens", longest)

@@ -9,7 +9,6 @@ from regard.data.segments import by_word
 from regard.explanations import METHODS, explain
 from regard.inspection.deadline import require_time
 from regard.inspection.inspected import Inspected, InvalidRequest
-from regard.tasks.case import Case
 from regard.tasks.system import System
 
 ATTENTION = "attention"  # the method whose scores are the weights themselves
@@ -42,21 +41,16 @@ def word_scores(inspected: Inspected, method: str) -> Tensor:
     try:
         with system.masking(inspected.masked):
             case = system.case([system.input(read.text, inspected.second)])
-            scores = _explained(case, method)
+            if case.subject is None:
+                raise ValueError("its answers cannot be explained.")
+            asked = case.subject(case.texts, torch.arange(1))
+            more = {} if asked.second is None else {"second": asked.second}
+            scores = explain(asked.model, asked.inputs, asked.lengths, method=method, **more)  # (1, n)
     except ValueError as error:  # one word, and nothing is left without it
         raise InvalidRequest(f"There is no score by {method}: {error}") from error
     if not bool(scores.isfinite().all()):
         raise InvalidRequest(f"There is no score by {method}: it is not a number.")
     return by_word(scores, read.word_of, [0])[0]
-
-
-def _explained(case: Case, method: str) -> Tensor:
-    """Scores of the tokens (1, n) of the one text of a case."""
-    if case.subject is None:
-        raise ValueError("its answers cannot be explained.")
-    asked = case.subject(case.texts, torch.arange(1))
-    more = {} if asked.second is None else {"second": asked.second}
-    return explain(asked.model, asked.inputs, asked.lengths, method=method, **more)
 
 
 def _require_time_for_flow(system: System, n: int) -> None:

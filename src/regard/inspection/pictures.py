@@ -12,27 +12,17 @@ from typing import Any
 from torch import Tensor
 
 from regard import views
-from regard.inspection.captions import (
-    all_weights_caption,
-    position,
-    scores_caption,
-    self_attention_caption,
-    weights_caption,
-)
+from regard.inspection import captions
 from regard.inspection.control import Value, controls, resolve_options
 from regard.inspection.inspected import Inspected, InvalidRequest, OutOfRange, self_attention
 from regard.inspection.method_scores import ATTENTION, word_scores
 from regard.views.base_view import MatrixView, View
 from regard.views.shown_text import shown as clean
 
-KINDS: dict[str, Callable[..., Any]] = {
-    "heat_map": views.heat_map,
-    "lines": views.lines,
-    "words": views.words,
-    "steps": views.steps,
-    "heads": views.heads,
-    "layers": views.layers,
-}
+DRAWN: list[Callable[..., Any]] = [
+    views.heat_map, views.lines, views.words, views.steps, views.heads, views.layers,
+]  # fmt: skip
+KINDS = {drawn.__name__: drawn for drawn in DRAWN}
 WHOLE = ("heads", "layers")  # these show all layers at once
 OTHERS = "A score is what one method finds in a model; others find other words."
 CELLS = 1 << 17  # of all matrices in one answer; where there are more, only the one asked for is in it
@@ -67,39 +57,31 @@ def draw(
         return _scored(inspected, method)
     if not system.layers:
         raise InvalidRequest(f"{inspected.name} has no attention.")
-    if kind == "words" or system.picture != "words":
-        return _cross_view(inspected, kind, layer, head)
-    if kind == "steps":
+    cross = kind == "words" or system.picture != "words"  # else self-attention is shown
+    if kind == "steps" and not cross:
         others = ", ".join(one for one in KINDS if one != kind)
         raise InvalidRequest(
             f"kind steps is for answers of several words; of {inspected.name} there is {others}."
         )
-    return _self_view(inspected, kind, layer, head)
-
-
-def _cross_view(inspected: Inspected, kind: str, layer: int | None, head: int | None) -> View:
-    weights: Any = inspected.weights
-    caption = all_weights_caption(inspected)
-    if not weights:
+    if cross and not inspected.weights:
         raise InvalidRequest(f"{inspected.name} answered nothing: there are no weights.")
-    if kind not in WHOLE:
-        layer, weights = _pick(weights, layer, head)
-        caption = weights_caption(inspected, layer, head)
-    return _view(kind, weights, inspected.source, inspected.rows, inspected.title, caption)
-
-
-def _self_view(inspected: Inspected, kind: str, layer: int | None, head: int | None) -> View:
-    found, words = self_attention(inspected)
+    found, source = (inspected.weights, inspected.source) if cross else self_attention(inspected)
     weights: Any = found
     which = f"{len(found)} layers of {len(found[0])} heads"
     if kind not in WHOLE:
         layer, weights = _pick(found, layer, head)
-        which = position(layer, len(found), head, len(found[0]))
-    return _view(kind, weights, words, words, inspected.title, self_attention_caption(inspected, which))
+        which = captions.position(layer, len(found), head, len(found[0]))
+    if cross:
+        caption = captions.weights_caption(inspected, layer, head)
+    else:
+        caption = captions.self_attention_caption(inspected, which)
+    rows = inspected.rows if cross else source
+    view: View = KINDS[kind](weights, source, rows, title=inspected.title, caption=caption)
+    return view
 
 
 def _scored(inspected: Inspected, method: str) -> MatrixView:
-    scores, caption = word_scores(inspected, method), scores_caption(inspected, method)
+    scores, caption = word_scores(inspected, method), captions.scores_caption(inspected, method)
     view = views.words(scores, inspected.source, [inspected.said], title=inspected.title, caption=caption)
     return replace(view, note=OTHERS)
 
@@ -111,13 +93,6 @@ def _pick(layers: list[Tensor], layer: int | None, head: int | None) -> tuple[in
             raise OutOfRange(name, number, count)
     layer = len(layers) - 1 if layer is None else layer
     return layer, layers[layer].mean(0) if head is None else layers[layer][head]
-
-
-def _view(
-    kind: str, weights: Any, source: list[str], target: list[str], title: str, caption: str
-) -> MatrixView:
-    view: MatrixView = KINDS[kind](weights, source, target, title=title, caption=caption)
-    return view
 
 
 def picture_data(inspected: Inspected, options: Mapping[str, Value]) -> tuple[dict[str, Any] | None, bool]:
@@ -141,11 +116,15 @@ def picture_data(inspected: Inspected, options: Mapping[str, Value]) -> tuple[di
         wanted = {"layer": layers - 1, "head": None, **options}
         every = [one for one in every if one == (wanted["layer"], wanted["head"])]
     named = {_name(*one, layers, heads): inspected.matrix(*one) for one in every}
-    data = _view(inspected.system.picture, named, inspected.source, inspected.rows, "", "").data()
+    data = KINDS[inspected.system.picture](named, inspected.source, inspected.rows).data()
     for matrix, (layer, head) in zip(data["matrices"], every, strict=True):
         chosen = {"layer": layer, "head": head}
         shown = {name: chosen.get(name, value) for name, value in options.items()}
-        matrix |= {**chosen, "options": shown, "caption": clean(weights_caption(inspected, layer, head))}
+        matrix |= {
+            **chosen,
+            "options": shown,
+            "caption": clean(captions.weights_caption(inspected, layer, head)),
+        }
     return data, complete
 
 

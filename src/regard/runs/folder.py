@@ -82,11 +82,6 @@ def read_config(folder: Path) -> dict[str, Any]:
     return read_toml(folder / CONFIG)
 
 
-def read_settings(folder: Path) -> Any:
-    """The settings of the run in a folder."""
-    return resolve(read_config(folder))
-
-
 def finished(folder: Path) -> bool:
     """Whether the run in a folder is trained to its end."""
     if not (folder / MODEL).exists():

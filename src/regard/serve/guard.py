@@ -13,15 +13,11 @@ import hmac
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
-from typing import Any
-from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from regard.serve.bounds import Bounds
 
 COOKIE = "regard"
 HEADERS = {
@@ -37,6 +33,18 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Limits of requests; a longer text, a larger body or one request too many is refused."""
+
+    longest: int = 512  # tokens of a text; characters are bounded accordingly, before any work
+    seconds: float = 20.0  # to arrive, to wait in the queue, to be answered: each
+    room: int = 32  # requests in the queue, the one at work included
+    bytes: int = 1 << 18  # of the body of a request
+    connections: int = 1000
+    panels: int = 4  # runs side by side on a page
 
 
 def problem(status: int, error: str, **headers: str) -> Response:
@@ -67,44 +75,45 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        headers = Headers(scope=scope)
-        refusal = self._refusal(scope, headers)
-        if refusal is not None:
-            await refusal(scope, receive, sealed)
-            return
-        try:
-            body = await asyncio.wait_for(self._body(headers, receive), self.bounds.seconds)
-        except TooLarge:
-            await problem(413, f"a request may have {self.bounds.bytes:,} bytes.", Connection="close")(
-                scope, receive, sealed
-            )
-        except TimeoutError:
-            await problem(408, "the request did not arrive in time.", Connection="close")(
-                scope, receive, sealed
-            )
-        else:
-            await self.app(scope, _again(body, receive), sealed)
+        asked = HTTPConnection(scope)
+        response: ASGIApp | None = self._refusal(asked)
+        if response is None:
+            try:
+                body = await asyncio.wait_for(self._body(asked.headers, receive), self.bounds.seconds)
+                response, receive = self.app, _again(body, receive)
+            except TooLarge:
+                response = problem(
+                    413, f"a request may have {self.bounds.bytes:,} bytes.", Connection="close"
+                )
+            except TimeoutError:
+                response = problem(408, "the request did not arrive in time.", Connection="close")
+        await response(scope, receive, sealed)
 
-    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+    def _refusal(self, asked: HTTPConnection) -> Response | None:
+        headers, path = asked.headers, asked.scope["path"]
         name = host_name(headers.get("host", ""))
         if self.names is not None and name not in self.names:
             return problem(421, f"this is not {name[:100]!r}; ask for {' or '.join(sorted(self.names))}.")
-        if headers.get("sec-fetch-site") == "cross-site" and scope["path"].startswith("/api/"):
+        if headers.get("sec-fetch-site") == "cross-site" and path.startswith("/api/"):
             return problem(403, "requests from pages of other sites are refused.")
         if self.token is None:
             return None
-        if _is(self.token, dict(_query(scope)).get("token")) and scope["path"] == "/":
+        if path == "/" and self._is_token(asked.query_params.get("token")):
             # The fragment behind # stays in the browser, and is kept.
             cookie = f"{COOKIE}={self.token}; Path=/; HttpOnly; SameSite=Strict"
             return Response(status_code=303, headers={"Location": "/", "Set-Cookie": cookie})
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
-        if _is(self.token, bearer) or _is(self.token, _cookie(headers)):
+        if self._is_token(bearer) or self._is_token(asked.cookies.get(COOKIE)):
             return None
         return problem(
             401,
             "a token is needed: open the address that regard serve printed, or send Authorization: Bearer.",
             WWW_Authenticate="Bearer",
         )
+
+    def _is_token(self, given: str | None) -> bool:
+        known = (self.token or "").encode()
+        return given is not None and hmac.compare_digest(known, given.encode("utf-8", "replace"))
 
     async def _body(self, headers: Headers, receive: Receive) -> list[Message]:
         length, found = headers.get("content-length", "0"), []
@@ -140,19 +149,3 @@ def _again(messages: list[Message], receive: Receive) -> Receive:
         return await receive()
 
     return next_one
-
-
-def _query(scope: Scope) -> list[tuple[str, str]]:
-    return parse_qsl(scope.get("query_string", b"").decode("latin-1"))
-
-
-def _is(token: str, given: Any) -> bool:
-    return isinstance(given, str) and hmac.compare_digest(token.encode(), given.encode("utf-8", "replace"))
-
-
-def _cookie(headers: Headers) -> str | None:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return None
-    return None if found is None else found.value

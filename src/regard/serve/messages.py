@@ -67,15 +67,30 @@ class RunFacts(Strict):
     audit: str = Field(description="where the page of its audit is; empty if it has none")
 
 
-class InspectionRequest(Strict):
-    """A text for one run, and what is done to its words."""
+class PanelState(Strict):
+    """A run on the page, and what of it is shown."""
 
     run: Text = Field(description="a name from /api/runs")
+    options: Options = {}
+
+
+class TextState(Strict):
+    """A text, and what is done to its words."""
+
     text: Text
     second: Text | None = Field(None, description="for a run that takes two texts")
     words: Words = []
     how: How = Field("none", description="what is done to these words")
-    options: Options = {}
+
+
+class InspectionRequest(TextState, PanelState):
+    """A text for one run, and what is done to its words."""
+
+
+class PageState(TextState):
+    """All that the page shows: what its address says."""
+
+    panels: list[PanelState] = Field(min_length=1)
 
 
 class Probability(Strict):
@@ -104,20 +119,3 @@ class Answer(Strict):
     )
     missing: str = Field(description="why there is no view, in words; may be empty")
     complete: bool = Field(description="whether all layers and heads are in it; else only the one asked for")
-
-
-class PanelState(Strict):
-    """A run on the page, and what of it is shown."""
-
-    run: Text
-    options: Options = {}
-
-
-class PageState(Strict):
-    """All that the page shows: what its address says."""
-
-    text: Text
-    second: Text | None = None
-    words: Words = []
-    how: How = "none"
-    panels: list[PanelState] = Field(min_length=1)

@@ -44,9 +44,7 @@ def saved(data: dict[str, Any]) -> str:
         f'<script type="application/json" id="saved">{assets.embed(data)}</script>\n'
         f"<script>{scripts}</script>"
     )
-    before, after = _read("page.html").split(HEAD)
-    middle, end = after.split(DATA)
-    return before + head + middle + shown + end
+    return _read("page.html").replace(HEAD, head).replace(DATA, shown)
 
 
 @cache

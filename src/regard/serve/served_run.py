@@ -1,20 +1,24 @@
 """A run that is served: its name, its system, and what the page needs to know of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+from regard.audits.audit_folder import FOLDER, KINDS
+from regard.audits.report import Report
+from regard.audits.report_page import page, page_policy
 from regard.core.errors import RunError
 from regard.inspection.captions import change_caption
-from regard.inspection.control import Control, Value, controls, resolve_options
+from regard.inspection.control import Control, controls, resolve_options
 from regard.inspection.deadline import watch
 from regard.inspection.description import check_inspectable, describe
 from regard.inspection.inspected import InvalidRequest, inspect
 from regard.inspection.pictures import picture_data
 from regard.runs.load import open_system
-from regard.serve.audit_page import audit_address
+from regard.serve.messages import InspectionRequest
 from regard.tasks.system import System
 from regard.views.shown_text import shown
 
@@ -42,17 +46,36 @@ class ServedRun:
 
     def facts(self) -> dict[str, Any]:
         """What it is, in plain types."""
-        return {**self.description, "audit": audit_address(self.name, self.system.folder)}
+        there = "" if self._audit() is None else f"/audit/{quote(self.name, safe='')}"
+        return {**self.description, "audit": there}
 
-    def answer(
-        self, text: str, options: Mapping[str, Value], longest: int | None = None, **asked: Any
-    ) -> dict[str, Any]:
-        """The answer to a text in plain types: what the page shows and the API gives.
+    def audit_page(self) -> tuple[bytes, str]:
+        """The page of its audit and the page's Content-Security-Policy.
 
-        `options` are those of `controls`; second, words and how as `inspect` takes them.
+        A folder may come from anywhere: its report is read as data, never served as a file, so that nothing
+        in it can run.
         """
-        chosen = resolve_options(self.controls, options)
-        found = inspect(self.system, text, name=self.name, longest=longest, **asked)
+        file = self._audit()
+        if file is None:
+            raise RunError("this run has not been audited: regard audit does it.")
+        try:
+            report = Report.load(file)
+        except (ValueError, OSError) as error:
+            raise RunError(str(error)) from error
+        return page([report]).encode(), f"{page_policy()}; frame-ancestors 'none'"
+
+    def _audit(self) -> Path | None:
+        """The full report, or else the quick one."""
+        if self.system.folder is None:
+            return None
+        files = (self.system.folder / FOLDER / f"{kind}.json" for kind in KINDS)
+        return next((file for file in files if file.exists()), None)
+
+    def answer(self, request: InspectionRequest, longest: int | None = None) -> dict[str, Any]:
+        """The answer to a text of at most `longest` tokens, in plain types: what page and API show."""
+        chosen = resolve_options(self.controls, request.options)
+        asked = request.model_dump(include={"text", "second", "words", "how"})
+        found = inspect(self.system, name=self.name, longest=longest, **asked)
         picture, complete, missing = None, True, ""
         try:
             picture, complete = picture_data(found, chosen)

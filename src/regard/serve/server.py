@@ -13,8 +13,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.core.errors import SettingsError
-from regard.serve.bounds import Bounds
-from regard.serve.guard import Guard
+from regard.serve.guard import Bounds, Guard
 from regard.serve.served_run import ServedRun
 from regard.serve.web_app import make_app
 

@@ -14,17 +14,8 @@ from regard.core.errors import RunError
 from regard.inspection.control import resolve_options
 from regard.inspection.deadline import DeadlineExceeded
 from regard.inspection.inspected import How, InvalidRequest
-from regard.serve.audit_page import audit_page
-from regard.serve.bounds import Bounds
-from regard.serve.guard import problem
-from regard.serve.messages import (
-    Answer,
-    InspectionRequest,
-    PageState,
-    Problem,
-    RunFacts,
-    valid_unicode,
-)
+from regard.serve.guard import Bounds, problem
+from regard.serve.messages import Answer, InspectionRequest, PageState, Problem, RunFacts, valid_unicode
 from regard.serve.page_files import saved, served
 from regard.serve.served_run import ServedRun
 from regard.serve.work_queue import QueueFull, WorkQueue
@@ -73,24 +64,21 @@ def make_app(runs: Mapping[str, ServedRun], bounds: Bounds = Bounds()) -> FastAP
     @app.post("/api/inspect", response_model=Answer, responses=WRONG)
     async def inspect(request: InspectionRequest) -> Response:
         """The answer of a run to a text, as it is or with words masked or deleted, and its weights."""
-        found = await queue.run(lambda: _json(_answer(runs, bounds, request)))
+        run = _named(runs, request.run)
+        found = await queue.run(lambda: _json(run.answer(request, bounds.longest)))
         return Response(found, media_type="application/json")
 
     @app.post("/api/page", response_class=HTMLResponse, responses=WRONG)
     async def save(state: PageState) -> Response:
         """The page in this state as one HTML file, which needs no server."""
         page = await queue.run(lambda: saved(_whole(runs, bounds, state)).encode())
-        return Response(
-            page,
-            media_type="text/html",
-            headers={"Content-Disposition": 'attachment; filename="regard.html"'},
-        )
+        headers = {"Content-Disposition": 'attachment; filename="regard.html"'}
+        return Response(page, media_type="text/html", headers=headers)
 
     @app.get("/audit/{name:path}", response_class=HTMLResponse, responses=WRONG)
     async def audit(name: str) -> Response:
         """The report of the audit of a run, one HTML page."""
-        run = _named(runs, name)
-        body, policy = await queue.run(lambda: audit_page(run.system.folder))
+        body, policy = await queue.run(_named(runs, name).audit_page)
         return Response(body, media_type="text/html", headers={"Content-Security-Policy": policy})
 
     return app
@@ -100,11 +88,6 @@ def _named(runs: Mapping[str, ServedRun], name: str) -> ServedRun:
     if name not in runs:
         raise InvalidRequest(f"no run {name[:100]!r} here. Known: {', '.join(runs)}.")
     return runs[name]
-
-
-def _answer(runs: Mapping[str, ServedRun], bounds: Bounds, request: InspectionRequest) -> dict[str, Any]:
-    asked = {"second": request.second, "words": request.words, "how": request.how}
-    return _named(runs, request.run).answer(request.text, request.options, bounds.longest, **asked)
 
 
 def _whole(runs: Mapping[str, ServedRun], bounds: Bounds, state: PageState) -> dict[str, Any]:
@@ -118,17 +101,15 @@ def _whole(runs: Mapping[str, ServedRun], bounds: Bounds, state: PageState) -> d
         hows: list[How] = ["none", *(run.description["changes"] if state.words else [])]
         for how in hows:
             words = [] if how == "none" else state.words
-            asked = {"second": second, "words": words, "how": how}
-            answers.append(run.answer(state.text, panel.options, bounds.longest, **asked))
+            asked: dict[str, Any] = {"text": state.text, "second": second, "words": words, "how": how}
+            request = InspectionRequest(run=panel.run, options=panel.options, **asked)
+            answers.append(run.answer(request, bounds.longest))
     panels = [
         {"run": one.run, "options": resolve_options(runs[one.run].controls, one.options)}
         for one in state.panels
     ]
-    return {
-        "state": {**state.model_dump(), "panels": panels},
-        "runs": [run.facts() for run in runs.values()],
-        "answers": answers,
-    }
+    facts = [run.facts() for run in runs.values()]
+    return {"state": {**state.model_dump(), "panels": panels}, "runs": facts, "answers": answers}
 
 
 def _json(value: Any) -> bytes:
@@ -164,18 +145,16 @@ def _handle_errors(app: FastAPI) -> None:
     async def refused(_: Request, error: ValueError) -> Response:
         return problem(422, str(error))
 
-    @app.exception_handler(QueueFull)
-    async def full(_: Request, error: QueueFull) -> Response:
-        return problem(503, "too many requests at once; try again in a second.", Retry_After="1")
-
-    @app.exception_handler(DeadlineExceeded)
-    async def late(_: Request, error: DeadlineExceeded) -> Response:
-        return problem(504, "this took too long; try a shorter text or a simpler method.")
-
     @app.exception_handler(HTTPException)
     async def other(_: Request, error: HTTPException) -> Response:
         return problem(error.status_code, f"{error.detail}.")
 
+    @app.exception_handler(QueueFull)
+    @app.exception_handler(DeadlineExceeded)
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> Response:
+        if isinstance(error, QueueFull):
+            return problem(503, "too many requests at once; try again in a second.", Retry_After="1")
+        if isinstance(error, DeadlineExceeded):
+            return problem(504, "this took too long; try a shorter text or a simpler method.")
         return problem(500, "this is an error of the server; its log says more.")

@@ -1,0 +1,209 @@
+"""regard bench: regard against torch and other packages; `regard.bench` has what is measured."""
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Option
+
+from regard.cli.app import OneLine, app, console, fail, plain_table, remark
+from regard.cli.common import check_picture, exit_on_error, progress_bar, save_picture
+
+if TYPE_CHECKING:
+    from regard.bench import Case
+
+bench = typer.Typer(cls=OneLine, rich_markup_mode="markdown")
+app.add_typer(bench, name="bench", help="Measure regard against torch and other packages.")
+
+Only = Annotated[
+    list[str] | None, Option("--only", metavar="GROUP", help="Only this group; may be given several times.")
+]
+Quick = Annotated[bool, Option("--quick", help="Fewer rounds, no large sizes: a look, not a measurement.")]
+AsJson = Annotated[bool, Option("--json", help="Print a list of objects: what, against, ratio, seconds, …")]
+Plot = Annotated[
+    Path | None, Option("--plot", metavar="FILE", help="Draw time and memory against n: .png, .svg or .pdf.")
+]
+
+
+@bench.command()
+def attention(
+    only: Only = None,
+    quick: Quick = False,
+    as_json: AsJson = False,
+    plot: Plot = None,
+    run: Path | None = Option(
+        None,
+        "--run",
+        metavar="DIR",
+        help="Measure on the scores of a trained run instead, validation sentences.",
+    ),
+) -> None:
+    """Measure attention against scaled_dot_product_attention and nn.MultiheadAttention.
+
+    Groups: sparse (scaled dot + entmax15), memory, softmax, heads, decoding, import. 8 heads of width 64.
+
+    Examples:
+
+    - `regard bench attention --quick`
+
+    - `regard bench attention --only sparse --only memory --plot growth.svg`
+
+    - `regard bench attention --run runs/en-de`
+    """
+    if run is None:
+        measure("attention", quick, as_json, plot, only=only)
+        return
+    from regard.bench.attention_of_run import of_run
+
+    try:
+        cases = of_run(run)
+    except (OSError, ValueError) as error:
+        fail(error)
+    report(cases, f"regard bench attention --run {run}", quick, as_json, plot)
+
+
+@bench.command()
+def decoding(quick: Quick = False, as_json: AsJson = False) -> None:
+    """Measure beam search against the `generate` of transformers, with the same weights and outputs.
+
+    Needs transformers: `pip install 'regard[hf]'`.
+
+    Example:
+
+    - `regard bench decoding --json > decoding.json`
+    """
+    measure("decoding", quick, as_json)
+
+
+@bench.command()
+def drawing(quick: Quick = False, as_json: AsJson = False) -> None:
+    """Measure how long a browser takes to draw maps of 20, 128 and 512 tokens, beside the 100 ms one notices.
+
+    Needs Chromium (`make browser`) and Playwright (`pip install playwright`).
+
+    Example: `regard bench drawing --json > drawing.json`
+    """
+    measure("drawing", quick, as_json)
+
+
+@bench.command()
+def flow(only: Only = None, quick: Quick = False, as_json: AsJson = False) -> None:
+    """Measure attention flow, 6 layers × 32 tokens and all pairs, against networkx, scipy and igraph.
+
+    Groups: networkx, compiled (the faster of scipy and igraph). Every flow that a peer is asked for must
+    equal ours to 1e-9.
+
+    Example: `regard bench flow --json > flow.json`
+    """
+    measure("flow", quick, as_json, only=only)
+
+
+@bench.command()
+def maps(only: Only = None, quick: Quick = False, as_json: AsJson = False, plot: Plot = None) -> None:
+    """Measure the row maps, forward + backward, against torch.softmax and the `entmax` package.
+
+    Groups: rows, learned, fusedmax, memory, peers. Candidates take turns; the figures are medians.
+
+    Examples:
+
+    - `regard bench maps --quick`
+
+    - `regard bench maps --only rows --only peers --json > maps.json`
+    """
+    measure("maps", quick, as_json, plot, only=only)
+
+
+@bench.command()
+def serving(
+    clients: int = Option(200, min=1, help="That ask at the same time."),
+    seconds: float = Option(30.0, min=1, help="For how long."),
+    quick: Quick = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure `regard serve` under many clients at once: answers, waiting, memory. Any error ends it.
+
+    Example: `regard bench serving --clients 200 --seconds 30`
+    """
+    measure("serving", quick, as_json, clients=clients, seconds=seconds)
+
+
+@bench.command()
+def structured(only: Only = None, quick: Quick = False, as_json: AsJson = False, plot: Plot = None) -> None:
+    """Measure the structured maps against torch-struct, a QP solver (OSQP), torch.softmax and condat-tv.
+
+    Groups: chain, sparsemap, fusedmax, hot (every structured map at n = 512, batch 64; matchings and trees at
+    m = n = 32). A peer that is not installed is left out, with a line that says how to get it.
+
+    Examples:
+
+    - `regard bench structured --quick`
+
+    - `regard bench structured --only chain --only sparsemap --json > structured.json`
+    """
+    measure("structured", quick, as_json, plot, only=only)
+
+
+@bench.command()
+def training(only: Only = None, quick: Quick = False, as_json: AsJson = False) -> None:
+    """Measure training against a plain loop around torch.nn.Transformer, and JoeyNMT where it is installed.
+
+    Groups: same (all on the same batches), batches (ours of similar length, the plain loop's at random).
+    Seconds are those of a thousand target tokens; a ratio of 0.5 is twice the throughput.
+
+    Example:
+
+    - `regard bench training --json > training.json`
+    """
+    measure("training", quick, as_json, only=only)
+
+
+def measure(name: str, quick: bool, as_json: bool, plot: Path | None = None, **options: Any) -> None:
+    """Measure the cases of a file of `regard.bench`, say what is missing for it and what came out.
+
+    A file has `cases`; it may have GROUPS of them, `missing`, and QUICK: what `cases` takes with --quick.
+    """
+    subject = import_module(f"regard.bench.{name}")
+    for group in options.get("only") or ():
+        if group not in subject.GROUPS:
+            fail(f'no group "{group}". Known: {", ".join(subject.GROUPS)}.')
+    if hasattr(subject, "missing"):
+        groups = [options["only"] or subject.GROUPS] if "only" in options else []
+        for line in subject.missing(*groups):
+            remark(line)
+    if quick:
+        options |= getattr(subject, "QUICK", {})
+    report(list(subject.cases(**options)), f"regard bench {name}", quick, as_json, plot)
+
+
+def report(cases: "list[Case]", command: str, quick: bool, as_json: bool, plot: Path | None) -> None:
+    """Measure the cases and say what came out."""
+    from regard.bench.machine import machine
+    from regard.bench.report import HEADINGS, cells, curves
+    from regard.bench.timing import QUICK, Effort
+    from regard.views import growth
+
+    with exit_on_error("regard bench"):
+        check_picture(plot)
+    facts, rows = machine(), []
+    remark("{processor}, {cores} cores, {threads} threads, torch {torch}".format(**facts))
+    if float(facts["load"] or 0) > 1:
+        remark(f"the machine is busy (load {facts['load']}): what is measured now means little")
+    with progress_bar("", len(cases)) as show:
+        for number, case in enumerate(cases):
+            show(number, description=" ".join(filter(None, (case.what, f"n={case.n}", case.scale))))
+            found = case.measure(QUICK if quick else Effort())
+            rows.append({**found.json(), "command": command, **facts})
+    if as_json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+    else:
+        table = plain_table(*HEADINGS, right=("rows × n", "support", "ours", "ratio"), overflow="fold")
+        for row in rows:
+            table.add_row(*cells(row), style="red" if row["held"] is False else None)
+        console(wide=150).print(table)
+    if plot is not None and any(curves(rows).values()):
+        save_picture(growth(**curves(rows)), plot, quiet=True)
+        remark(plot)
+    elif plot is not None:
+        remark(f"nothing here was measured against n, so there is no {plot}")
