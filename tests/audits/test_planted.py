@@ -7,13 +7,11 @@ import pytest
 import torch
 
 from regard.audits import AUDITS
-from regard.audits.calibration import Result, auc, fix, left_out, result_of, separation
-from regard.audits.finding import Finding, not_applicable
 from regard.audits.planted import KINDS, plant, self_test
-from regard.audits.planted.__main__ import main, read
+from regard.audits.planted.__main__ import main, read, summary
+from regard.audits.planted.calibration import Result, SelfTest, auc, fix, left_out, result_of, separation
 from regard.audits.planted.planted_texts import LABEL_WORDS, VOCABULARY, is_label_word, texts
-from regard.audits.planted.self_test import SelfTest
-from regard.audits.planted.summary import summary
+from regard.audits.register import Finding, not_applicable
 from regard.audits.retraining import retrain
 from regard.audits.thresholds import FIXED, TRAINED
 

@@ -18,7 +18,7 @@ from regard.core.errors import RunError
 from regard.core.settings import fields_of
 
 if TYPE_CHECKING:
-    from regard.audits.plan import Plan
+    from regard.audits.examine import Plan
     from regard.audits.report import Report
 
 Arguments = Annotated[
@@ -183,8 +183,7 @@ def show(reports: "list[Report]") -> None:
 
 def test_itself() -> None:
     """Audit planted models and print how well faithful and unfaithful ones are separated."""
-    from regard.audits.calibration import graded
-    from regard.audits.planted import KINDS, self_test
+    from regard.audits.planted import KINDS, graded, self_test
 
     table = _table(["planted model", "truth"], ["grade"])
     with progress_bar() as progress:

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from regard.audits.planted.planted_fit import BATCH, RATE, STEPS
+from regard.audits.planted.attending import BATCH, RATE, STEPS, Functions
 from regard.audits.planted.planted_texts import Texts, texts
-from regard.audits.planted.wrapper import Functions
 from regard.core.registry import Table
 from regard.models.classifiers import ClassifierModel
 from regard.tasks.case import Case, Trainable
@@ -31,6 +30,9 @@ class Made:
     model: ClassifierModel | None = None  # what predicts, if it is a classifier of this project
 
 
+Make = Callable[[Texts], Made]
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of model, and whether it is faithful; None if that can only be measured."""
@@ -38,7 +40,7 @@ class Kind:
     name: str
     faithful: bool | None
     says: str  # one sentence
-    make: Callable[[Texts], Made]
+    make: Make
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,14 +63,8 @@ class Planted:
         `trained_adversary` starts from its predictions and weights.
         """
         predict, attention, intervene = self.made.functions
-        return Case.from_functions(
-            predict,
-            attention,
-            self.texts.test.tolist(),
-            intervene=intervene,
-            labels=self.texts.test_labels,
-            train=self.trainable() if trains else None,
-        )
+        more = {"labels": self.texts.test_labels, "train": self.trainable() if trains else None}
+        return Case.from_functions(predict, attention, self.texts.test.tolist(), intervene=intervene, **more)
 
     def trainable(self) -> Trainable:
         """Texts to learn from, and about how the models of this project were trained on them (`fit`)."""
@@ -76,20 +72,16 @@ class Planted:
         training = ClassificationTraining(
             steps=STEPS, rate=RATE, tokens=tokens, optimiser="adam", schedule="constant", warmup=0, decay=0.0
         )
-        return Trainable(
-            self.texts.tokens.tolist(), self.texts.labels, 2, model=self.made.model, training=training
-        )
+        return Trainable(self.texts.tokens.tolist(), self.texts.labels, 2, self.made.model, training)
 
 
 KINDS: Table[Kind] = Table("kind of planted model", {})
 
 
-def register(
-    name: str, *, faithful: bool | None
-) -> Callable[[Callable[[Texts], Made]], Callable[[Texts], Made]]:
+def register(name: str, *, faithful: bool | None) -> Callable[[Make], Make]:
     """Enter a function from texts to a model; its docstring is what the kind says."""
 
-    def enter(make: Callable[[Texts], Made]) -> Callable[[Texts], Made]:
+    def enter(make: Make) -> Make:
         KINDS.enter(name, Kind(name, faithful, (make.__doc__ or "").strip().split("\n", 1)[0], make))
         return make
 

@@ -7,18 +7,13 @@ A rationalizer's selection z is shown as its attention. It has no `intervene`: z
 weight of a sum, and sums to as many words as are selected.
 """
 
-from typing import Any
-
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
+from regard.audits.planted.attending import Functions, Tokens, Toy, fit, functions_of, lengths_of
 from regard.audits.planted.kinds import Made, register
-from regard.audits.planted.planted_fit import fit
 from regard.audits.planted.planted_texts import Texts
-from regard.audits.planted.toy_layers import WIDTH, Scores, States, context
 from regard.audits.planted.trained_classifiers import SMALL
-from regard.audits.planted.wrapper import Answer, Attending, Functions, functions_of
 from regard.data.padding import padded
 from regard.models.classifiers import CLASSIFIERS
 from regard.models.classifiers.rationalizer import Rationalizer
@@ -27,12 +22,8 @@ CHOSEN = 4  # a text has at most so many label words
 RATE_OF_WORDS = 0.15  # that a rationalizer should select
 
 
-class HardSelection(Attending):
+class HardSelection(Toy):
     """ŷ = W (1/CHOSEN) Σ_{chosen j} h_j + b."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.states, self.scores, self.read = States(), Scores(), nn.Linear(WIDTH, 2)
 
     def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         theta: Tensor = self.scores(tokens, lengths)
@@ -44,16 +35,12 @@ class HardSelection(Attending):
         soft = theta.softmax(-1)
         return hard + soft - soft.detach()
 
-    def prepared(self, tokens: Tensor, lengths: Tensor) -> Answer:
-        states = self.states(tokens)
-        return lambda weights: self.read(context(weights, states))
-
 
 @register("hard selection", faithful=True)
 def hard_selection(texts: Texts) -> Made:
     """Four words are chosen; nothing else reaches the output."""
     model = HardSelection()
-    fit(model, lambda x, n, y: F.cross_entropy(model(x, n), y), texts, steps=400, rate=3e-2)
+    fit(model, texts, steps=400, rate=3e-2)
     return Made(functions_of(model))
 
 
@@ -61,17 +48,17 @@ def rationalized(name: str, texts: Texts) -> Made:
     """A rationalizer of this name, trained, with its selection as attention."""
     model = CLASSIFIERS[name].make(**SMALL, window=1, target_rate=RATE_OF_WORDS)
     assert isinstance(model, Rationalizer)
-    fit(model, lambda x, n, y: model.loss(y, x, n) / len(y), texts, steps=350, rate=1e-2)
+    fit(model, texts, lambda x, n, y: model.loss(y, x, n) / len(y), steps=350, rate=1e-2)
     model.requires_grad_(False)
 
-    def predict(given: Any) -> Tensor:
+    def predict(given: Tokens) -> Tensor:
         found: Tensor = model(*padded(given)).double().softmax(-1)
         return found
 
-    def attention(given: Any) -> Tensor:
+    def attention(given: Tokens) -> Tensor:
         return model.selected(*padded(given)).double()
 
-    selected = model.selected(texts.test, torch.full((len(texts.test),), texts.test.shape[1]))
+    selected = model.selected(texts.test, lengths_of(texts.test))
     return Made(Functions(predict, attention, None), {"words selected": float(selected.double().mean())})
 
 
