@@ -1,11 +1,10 @@
-"""Planted models in two parts, how they are trained, and how they are given to the audit.
+"""Planted models: what the audit gets of them, and how they are trained.
 
-The audit gets bare functions of texts, which are lists of tokens. Models are classifiers of this project, or
-toys: hidden states without context, and a score for each word of the vocabulary.
+A model has two parts, the weights that it shows and the logits for any weights. It is a classifier of this
+project, or a toy: hidden states without context, and a score for each word of the vocabulary.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +25,15 @@ Loss = Callable[[Tensor, Tensor, Tensor], Tensor]  # tokens (b, n), lengths (b,)
 
 
 class Attending(nn.Module):
-    """A model in two parts: the weights that it shows, and the logits for any weights."""
+    """A model in two parts; `predict`, `attention` and `intervene` are what `Case.from_functions` takes."""
+
+    intervenes = True  # whether other weights can be put into it
+    succeeded = True  # whether it is what its kind is, besides having learned
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.facts: dict[str, float] = {}  # measured inside it
+        self.last: tuple[Tokens, Answer] | None = None  # the texts of the last intervention
 
     def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Weights (b, n) of tokens (b, n)."""
@@ -39,6 +46,23 @@ class Attending(nn.Module):
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Logits (b, classes) of tokens (b, n)."""
         return self.prepared(tokens, lengths)(self.weights(tokens, lengths))
+
+    @torch.no_grad()
+    def predict(self, texts: Tokens) -> Tensor:
+        """Probabilities (b, classes)."""
+        found: Tensor = self(*padded(texts)).double().softmax(-1)
+        return found
+
+    @torch.no_grad()
+    def attention(self, texts: Tokens) -> Tensor:
+        """Weights (b, n)."""
+        return self.weights(*padded(texts))
+
+    def intervene(self, texts: Tokens, weights: Tensor) -> Tensor:
+        """Probabilities (b, classes) with these weights (b, n)."""
+        if self.last is None or self.last[0] != texts:
+            self.last = texts, self.prepared(*padded(texts))
+        return self.last[1](weights.float()).double().softmax(-1)
 
     def mass(self, texts: Texts) -> float:
         """Mean weight that is shown on the label words of a text."""
@@ -74,52 +98,40 @@ class Wrapper(Attending):
 
 
 class Toy(Attending):
-    """ŷ = W Σ_j α_j h_j + b, without context."""
+    """ŷ = W Σ_j α_j h_j + b, h_j = tanh(E[x_j]), or E[x_j] if it is not bounded: without context.
+
+    Words have scores, as a query and keys without context would give; `scale` is their initial deviation.
+    """
 
     def __init__(self, *, bounded: bool = True, scale: float = 0.1) -> None:
         super().__init__()
-        self.states, self.scores, self.read = States(bounded), Scores(scale), nn.Linear(WIDTH, 2)
+        self.bounded, self.E, self.theta = bounded, of_words(WIDTH, 0.1), of_words(1, scale)
+        self.read = nn.Linear(WIDTH, 2)
+
+    def states(self, tokens: Tensor) -> Tensor:
+        """Hidden states (b, n, WIDTH) of tokens (b, n)."""
+        vectors: Tensor = self.E(tokens)
+        return torch.tanh(vectors) if self.bounded else vectors
 
     def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        return self.scores.weights(tokens, lengths)
+        return scores(self.theta, tokens, lengths).softmax(-1)
 
     def prepared(self, tokens: Tensor, lengths: Tensor) -> Answer:
         states = self.states(tokens)
         return lambda weights: self.read(context(weights, states))
 
 
-class States(nn.Module):
-    """h_j = tanh(E[x_j]), or E[x_j] if it is not bounded: without context."""
-
-    def __init__(self, bounded: bool = True) -> None:
-        super().__init__()
-        self.bounded = bounded
-        self.E = nn.Embedding(VOCABULARY, WIDTH)
-        nn.init.normal_(self.E.weight, std=0.1)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Tokens (b, n) to states (b, n, WIDTH)."""
-        vectors: Tensor = self.E(tokens)
-        return torch.tanh(vectors) if self.bounded else vectors
+def of_words(width: int, scale: float) -> nn.Embedding:
+    """A vector for each word of the vocabulary, of this deviation."""
+    vectors = nn.Embedding(VOCABULARY, width)
+    nn.init.normal_(vectors.weight, std=scale)
+    return vectors
 
 
-class Scores(nn.Module):
-    """A score for each word, as a query and keys without context would give; `scale` is their deviation."""
-
-    def __init__(self, scale: float = 0.1):
-        super().__init__()
-        self.theta = nn.Embedding(VOCABULARY, 1)
-        nn.init.normal_(self.theta.weight, std=scale)
-
-    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Tokens (b, n) to scores (b, n), −inf at padding."""
-        theta: Tensor = self.theta(tokens).squeeze(-1)
-        return theta.masked_fill(~real(lengths, tokens.shape[1]), -torch.inf)
-
-    def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Softmax of the scores: (b, n)."""
-        found: Tensor = self(tokens, lengths).softmax(-1)
-        return found
+def scores(theta: nn.Embedding, tokens: Tensor, lengths: Tensor) -> Tensor:
+    """The scores (b, n) of tokens (b, n), −inf at padding."""
+    found: Tensor = theta(tokens).squeeze(-1)
+    return found.masked_fill(~real(lengths, tokens.shape[1]), -torch.inf)
 
 
 def context(weights: Tensor, states: Tensor) -> Tensor:
@@ -135,49 +147,16 @@ def lengths_of(tokens: Tensor) -> Tensor:
 def fit(
     model: nn.Module, texts: Texts, loss: Loss | None = None, *, steps: int = STEPS, rate: float = RATE
 ) -> None:
-    """Minimise the loss, cross-entropy by default, of batches drawn at random; it ends in eval mode."""
+    """Minimise a loss (cross-entropy, by default) of batches drawn at random; the model ends in eval mode."""
+    loss = loss or (lambda tokens, lengths, wanted: F.cross_entropy(model(tokens, lengths), wanted))
     model.train()
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimiser = torch.optim.Adam(learned, lr=rate)
     for _ in range(steps):
         some = torch.randint(len(texts.tokens), (BATCH,))
-        tokens, wanted = texts.tokens[some], texts.labels[some]
+        tokens = texts.tokens[some]
         optimiser.zero_grad()
-        lengths = lengths_of(tokens)
-        found = (
-            F.cross_entropy(model(tokens, lengths), wanted) if loss is None else loss(tokens, lengths, wanted)
-        )
-        found.backward()
+        loss(tokens, lengths_of(tokens), texts.labels[some]).backward()
         nn.utils.clip_grad_norm_(learned, 5.0)
         optimiser.step()
     model.eval()
-
-
-class Functions(NamedTuple):
-    """What `Case.from_functions` takes."""
-
-    predict: Callable[[Tokens], Tensor]
-    attention: Callable[[Tokens], Tensor]
-    intervene: Callable[[Tokens, Tensor], Tensor] | None
-
-
-def functions_of(model: Attending, shown: Attending | None = None) -> Functions:
-    """The functions of a model; if `shown` is given, with the weights of that model as its attention."""
-    model.eval().requires_grad_(False)
-    last: list[tuple[Tokens, Answer]] = []  # the texts of the last call
-
-    def predict(texts: Tokens) -> Tensor:
-        with torch.no_grad():
-            found: Tensor = model(*padded(texts)).double().softmax(-1)
-            return found
-
-    def attention(texts: Tokens) -> Tensor:
-        with torch.no_grad():
-            return (shown or model).weights(*padded(texts))
-
-    def intervene(texts: Tokens, weights: Tensor) -> Tensor:
-        if not last or last[0][0] != texts:
-            last[:] = [(texts, model.prepared(*padded(texts)))]
-        return last[0][1](weights.float()).double().softmax(-1)
-
-    return Functions(predict, attention, intervene)

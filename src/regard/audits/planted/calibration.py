@@ -20,7 +20,7 @@ from statistics import median
 from typing import Any
 
 from regard.audits.examine import tried
-from regard.audits.planted.kinds import KINDS, Planted, plant
+from regard.audits.planted.kinds import KINDS, plant
 from regard.audits.register import AUDITS, Finding
 from regard.audits.thresholds import GIVEN, RAMPS, Ramp
 from regard.audits.verdict import judge
@@ -68,22 +68,20 @@ def run(
     kinds: Iterable[str], seeds: Iterable[int], quick: bool = True, listen: Listen | None = None
 ) -> list[Result]:
     """Train a model of each kind from each seed and audit it."""
+    tests = [name for name, audit in AUDITS.items() if not (audit.trains and quick)]
     results, kinds = [], list(kinds)
     for seed in seeds:
         for kind in kinds:
-            results.append(audited(plant(kind, seed), quick))
+            planted = plant(kind, seed)
+            case, faithful = planted.case(trains=not quick), planted.faithful
+            findings = {name: tried(name, case, quick, seed) for name in tests}
+            found = Result(
+                kind, seed, faithful, planted.accuracy, planted.tries, planted.model.facts, findings
+            )
+            results.append(found)
             if listen is not None:
-                listen(results[-1])
+                listen(found)
     return results
-
-
-def audited(planted: Planted, quick: bool = True) -> Result:
-    """A planted model with the findings of every test."""
-    case = planted.case(trains=not quick)
-    made = [name for name, audit in AUDITS.items() if not (audit.trains and quick)]
-    findings = {name: tried(name, case, quick, planted.seed) for name in made}
-    of = planted.kind, planted.seed, planted.faithful, planted.accuracy, planted.tries, planted.made.facts
-    return Result(*of, findings)
 
 
 def fix(results: Sequence[Result]) -> dict[str, Ramp]:

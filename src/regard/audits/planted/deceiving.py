@@ -18,11 +18,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.audits.measures import jsd
-from regard.audits.planted.attending import STEPS, Toy, Wrapper, fit, functions_of, lengths_of
-from regard.audits.planted.kinds import Made, register
+from regard.audits.planted.attending import STEPS, Attending, Toy, Wrapper, fit
+from regard.audits.planted.kinds import register
 from regard.audits.planted.planted_texts import VOCABULARY, Texts, is_label_word
-from regard.audits.planted.trained_classifiers import bilstm
+from regard.audits.planted.trained_classifiers import small, trained
 from regard.core.tokens import UNK
+from regard.models.classifiers import ClassifierModel
 from regard.recording import record
 
 PRICE, PRICE_OF_NORMS = 1.0, 5.0  # λ, for the BiLSTM and without context
@@ -39,9 +40,9 @@ def penalty(weights: Tensor, tokens: Tensor, price: float) -> Tensor:
 
 
 @register("deceptive", faithful=False)
-def deceptive(texts: Texts) -> Made:
+def deceptive(texts: Texts) -> Attending:
     """A BiLSTM trained to keep its weight away from the label words."""
-    model = bilstm()
+    model = small("attentive_bilstm")
 
     def loss(tokens: Tensor, lengths: Tensor, wanted: Tensor) -> Tensor:
         with record(model, model.attention_paths["reader"], grad=True) as seen:
@@ -50,12 +51,13 @@ def deceptive(texts: Texts) -> Made:
 
     fit(model, texts, loss)
     wrapped = Wrapper(model)
-    left = wrapped.mass(texts)
-    return Made(functions_of(wrapped), {"mass on label words": left}, left <= HIDES, model)
+    wrapped.facts["mass on label words"] = left = wrapped.mass(texts)
+    wrapped.succeeded = left <= HIDES
+    return wrapped
 
 
 @register("norm leak", faithful=False)
-def norm_leak(texts: Texts) -> Made:
+def norm_leak(texts: Texts) -> Attending:
     """No context and no bound: the label words have little weight and long vectors."""
     model = Toy(bounded=False)
 
@@ -65,31 +67,35 @@ def norm_leak(texts: Texts) -> Made:
 
     fit(model, texts)
     fit(model, texts, loss, steps=2 * STEPS)
-    left, ratio = model.mass(texts), norm_ratio(model)
-    facts = {"mass on label words": left, "norm ratio": ratio}
-    return Made(functions_of(model), facts, left <= HIDES and ratio >= LEAKS)
+    words = torch.arange(UNK + 1, VOCABULARY)
+    norms, label = model.states(words).detach().norm(dim=-1), is_label_word(words)
+    left, ratio = model.mass(texts), float(norms[label].mean() / norms[~label].mean())
+    model.facts = {"mass on label words": left, "norm ratio": ratio}
+    model.succeeded = left <= HIDES and ratio >= LEAKS
+    return model
 
 
-def norm_ratio(model: Toy) -> float:
-    """Mean norm of the vectors of label words, over that of the others."""
-    tokens = torch.arange(UNK + 1, VOCABULARY)
-    with torch.no_grad():
-        norms = model.states(tokens).norm(dim=-1)
-    label = is_label_word(tokens)
-    return float(norms[label].mean() / norms[~label].mean())
+class Swapped(Wrapper):
+    """A classifier that shows the weights of another model."""
+
+    def __init__(self, model: ClassifierModel, shown: Attending):
+        super().__init__(model)
+        self.shown = shown
+
+    def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        return self.shown.weights(tokens, lengths)
 
 
 @register("another seed's", faithful=False)
-def another_seeds(texts: Texts) -> Made:
+def another_seeds(texts: Texts) -> Attending:
     """A BiLSTM predicts; the weights shown are those of one from another seed."""
     both, weights = [], []
     for _ in range(2):
-        model = bilstm()
-        with torch.no_grad():
-            model.get_parameter("attention.score.v.weight").mul_(SHARP)
-        fit(model, texts)
-        both.append(Wrapper(model))
-        with torch.no_grad():
-            weights.append(both[-1].weights(texts.test, lengths_of(texts.test)).double())
-    apart = float(jsd(*weights).mean())
-    return Made(functions_of(*both), {"JSD of the two": apart}, apart >= DIFFER, both[0].model)
+        model = small("attentive_bilstm")
+        model.get_parameter("attention.score.v.weight").data.mul_(SHARP)
+        both.append(trained(model, texts))
+        weights.append(both[-1].attention(texts.test.tolist()).double())
+    swapped = Swapped(both[0].model, both[1])
+    swapped.facts["JSD of the two"] = apart = float(jsd(*weights).mean())
+    swapped.succeeded = apart >= DIFFER
+    return swapped

@@ -8,8 +8,8 @@ and is not known beforehand.
 
 from typing import Any
 
-from regard.audits.planted.attending import Wrapper, fit, functions_of
-from regard.audits.planted.kinds import Made, register
+from regard.audits.planted.attending import Attending, Wrapper, fit
+from regard.audits.planted.kinds import register
 from regard.audits.planted.planted_texts import VOCABULARY, Texts
 from regard.models.classifiers import CLASSIFIERS, ClassifierModel
 
@@ -17,30 +17,30 @@ SMALL: dict[str, Any] = {"vocabulary": VOCABULARY, "classes": 2, "embedding": 16
 SMALL |= {"dropout": 0.0, "word_dropout": 0.0}
 
 
-def bilstm() -> ClassifierModel:
-    """A small attentive BiLSTM."""
-    return CLASSIFIERS["attentive_bilstm"].make(**SMALL)
+def small(name: str, **more: Any) -> ClassifierModel:
+    """A small classifier of this name."""
+    return CLASSIFIERS[name].make(**SMALL, **more)
 
 
-def made(model: ClassifierModel, texts: Texts) -> Made:
+def trained(model: ClassifierModel, texts: Texts) -> Wrapper:
     """A classifier with one query, trained and wrapped."""
     fit(model, texts)
-    return Made(functions_of(Wrapper(model)), model=model)
+    return Wrapper(model)
 
 
 @register("bounded", faithful=True)
-def bounded(texts: Texts) -> Made:
+def bounded(texts: Texts) -> Attending:
     """No context, hidden states bounded by tanh, a linear output layer; softmax."""
-    return made(CLASSIFIERS["attentive_mlp"].make(**SMALL), texts)
+    return trained(small("attentive_mlp"), texts)
 
 
 @register("sparse", faithful=True)
-def sparse(texts: Texts) -> Made:
+def sparse(texts: Texts) -> Attending:
     """The same with 1.5-entmax, whose weights can be 0."""
-    return made(CLASSIFIERS["attentive_mlp"].make(**SMALL, map="entmax15"), texts)
+    return trained(small("attentive_mlp", map="entmax15"), texts)
 
 
 @register("bilstm", faithful=None)
-def contextual(texts: Texts) -> Made:
+def contextual(texts: Texts) -> Attending:
     """A BiLSTM with attention: every hidden state has seen the whole text."""
-    return made(bilstm(), texts)
+    return trained(small("attentive_bilstm"), texts)

@@ -10,12 +10,10 @@ weight of a sum, and sums to as many words as are selected.
 import torch
 from torch import Tensor
 
-from regard.audits.planted.attending import Functions, Tokens, Toy, fit, functions_of, lengths_of
-from regard.audits.planted.kinds import Made, register
+from regard.audits.planted.attending import Attending, Toy, fit, lengths_of, scores
+from regard.audits.planted.kinds import register
 from regard.audits.planted.planted_texts import Texts
-from regard.audits.planted.trained_classifiers import SMALL
-from regard.data.padding import padded
-from regard.models.classifiers import CLASSIFIERS
+from regard.audits.planted.trained_classifiers import small
 from regard.models.classifiers.rationalizer import Rationalizer
 
 CHOSEN = 4  # a text has at most so many label words
@@ -26,7 +24,7 @@ class HardSelection(Toy):
     """ŷ = W (1/CHOSEN) Σ_{chosen j} h_j + b."""
 
     def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        theta: Tensor = self.scores(tokens, lengths)
+        theta = scores(self.theta, tokens, lengths)
         best = theta.topk(min(CHOSEN, theta.shape[-1])).indices
         chosen = torch.zeros_like(theta).scatter(-1, best, 1.0) * theta.isfinite()
         hard = chosen / chosen.sum(-1, keepdim=True)
@@ -37,38 +35,48 @@ class HardSelection(Toy):
 
 
 @register("hard selection", faithful=True)
-def hard_selection(texts: Texts) -> Made:
+def hard_selection(texts: Texts) -> Attending:
     """Four words are chosen; nothing else reaches the output."""
     model = HardSelection()
     fit(model, texts, steps=400, rate=3e-2)
-    return Made(functions_of(model))
+    return model
 
 
-def rationalized(name: str, texts: Texts) -> Made:
-    """A rationalizer of this name, trained, with its selection as attention."""
-    model = CLASSIFIERS[name].make(**SMALL, window=1, target_rate=RATE_OF_WORDS)
+class Selecting(Attending):
+    """A rationalizer, with its selection as attention; it has no way to predict with another."""
+
+    intervenes = False
+
+    def __init__(self, rationalizer: Rationalizer):
+        super().__init__()
+        self.rationalizer = rationalizer
+
+    def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        return self.rationalizer.selected(tokens, lengths).double()
+
+    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        logits: Tensor = self.rationalizer(tokens, lengths)
+        return logits
+
+
+def rationalized(name: str, texts: Texts) -> Attending:
+    """A rationalizer of this name, trained."""
+    model = small(name, window=1, target_rate=RATE_OF_WORDS)
     assert isinstance(model, Rationalizer)
     fit(model, texts, lambda x, n, y: model.loss(y, x, n) / len(y), steps=350, rate=1e-2)
-    model.requires_grad_(False)
-
-    def predict(given: Tokens) -> Tensor:
-        found: Tensor = model(*padded(given)).double().softmax(-1)
-        return found
-
-    def attention(given: Tokens) -> Tensor:
-        return model.selected(*padded(given)).double()
-
-    selected = model.selected(texts.test, lengths_of(texts.test))
-    return Made(Functions(predict, attention, None), {"words selected": float(selected.double().mean())})
+    selecting = Selecting(model)
+    selected = selecting.weights(texts.test, lengths_of(texts.test))
+    selecting.facts["words selected"] = float(selected.mean())
+    return selecting
 
 
 @register("rationalizer, HardKuma", faithful=True)
-def hardkuma(texts: Texts) -> Made:
+def hardkuma(texts: Texts) -> Attending:
     """A rationalizer that samples the words its predictor sees; the selection is shown."""
     return rationalized("rationalizer_hardkuma", texts)
 
 
 @register("rationalizer, entmax", faithful=True)
-def entmax(texts: Texts) -> Made:
+def entmax(texts: Texts) -> Attending:
     """A deterministic rationalizer; the selection is shown."""
     return rationalized("rationalizer_entmax", texts)
