@@ -9,7 +9,7 @@ import torch
 from regard.audits import AUDITS
 from regard.audits.planted import KINDS, plant, self_test
 from regard.audits.planted.__main__ import main, read, summary
-from regard.audits.planted.calibration import Result, SelfTest, auc, fix, left_out, result_of, separation
+from regard.audits.planted.calibration import Result, SelfTest, auc, fix, left_out, separation
 from regard.audits.planted.planted_texts import LABEL_WORDS, VOCABULARY, is_label_word, texts
 from regard.audits.register import Finding, not_applicable
 from regard.audits.retraining import retrain
@@ -198,8 +198,8 @@ def test_a_model_without_a_grade_counts_half():
     bad = made("hidden", False, erasure=0.0, contradiction=1.0)
     none = Result("norm leak", 0, False, 1.0, 1, {}, {"erasure": not_applicable("it was too short")})
     assert (good.grade(ramps), bad.grade(ramps), none.grade(ramps)) == (1.0, 0.0, None)
-    assert separation([good, bad, none], ramps) == 1.0
-    assert separation([made("bounded", True), none], ramps) == 0.5
+    assert separation([good, bad, none], [1.0, 0.0, None]) == 1.0
+    assert separation([made("bounded", True), none]) == 0.5
 
 
 def test_the_auc_counts_pairs():
@@ -221,7 +221,7 @@ def test_a_kind_left_out_is_judged_by_the_others():
 
 def test_results_survive_json():
     result = made("bounded", True, 3, erasure=0.3)
-    assert result_of(json.loads(json.dumps(result.as_dict()))) == result
+    assert Result.from_dict(json.loads(json.dumps(result.as_dict()))) == result
 
 
 def test_a_misjudged_model_is_named():

@@ -9,6 +9,7 @@ Kendall's τ_b is undefined, NaN, where all x or all y are the same: such texts 
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from regard.tasks.case import Case, NotApplicable
 PAIRS = 1 << 24  # signs held at once
 DRAWS = 1000  # of a bootstrap
 Statistic = Callable[[Tensor], Tensor]  # (draws, N) to (draws,)
+mean: Statistic = partial(torch.mean, dim=-1)
 
 
 def tvd(p: Tensor, q: Tensor) -> Tensor:
@@ -44,19 +46,11 @@ def kendall(x: Tensor, y: Tensor, lengths: Tensor) -> Tensor:
     found = []
     for some in torch.arange(b, device=x.device).split(max(1, PAIRS // max(1, n * n))):
         both = there[some].unsqueeze(-1) & there[some].unsqueeze(-2)
-        a, c = (torch.where(both, _signs(z[some]), 0) for z in (x, y))
+        rows = x[some].double(), y[some].double()
+        a, c = (torch.where(both, (z.unsqueeze(-1) - z.unsqueeze(-2)).sign(), 0) for z in rows)
         ties = a.square().sum((-2, -1)) * c.square().sum((-2, -1))
         found.append((a * c).sum((-2, -1)) / ties.sqrt())  # 0/0 is NaN
     return torch.cat(found) if found else x.new_zeros(0)
-
-
-def _signs(x: Tensor) -> Tensor:
-    return (x.unsqueeze(-1) - x.unsqueeze(-2)).sign().double()
-
-
-def mean(values: Tensor) -> Tensor:
-    """Over the last dimension."""
-    return values.mean(-1)
 
 
 def bootstrap(values: Tensor, statistic: Statistic = mean, *, seed: int = 0) -> tuple[float, float]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.audits.measures import Statistic, bootstrap, mean
-from regard.core.registry import Table, first_line
+from regard.core.registry import Table
 
 Condition = Literal["necessary", "hard to manipulate", "out of context"]
 CONDITIONS: tuple[Condition, ...] = ("necessary", "hard to manipulate", "out of context")
@@ -66,7 +66,6 @@ class Audit:
 
     name: str
     function: Callable[..., Finding]
-    says: str  # one sentence
     condition: Condition | None  # which of the three it tests; None: it informs, and is not graded
     trains: bool = False  # needs training data, and takes minutes
     trainings: int = 1  # of the audited model, if it trains
@@ -100,8 +99,7 @@ def register(condition: Condition | None, **facts: Any) -> Callable[[F], F]:
     """Enter a function into AUDITS under its own name: @register("necessary", better="higher")."""
 
     def enter(function: F) -> F:
-        says = first_line(function)
-        AUDITS.enter(function.__name__, Audit(function.__name__, function, says, condition, **facts))
+        AUDITS.enter(function.__name__, Audit(function.__name__, function, condition, **facts))
         return function
 
     return enter

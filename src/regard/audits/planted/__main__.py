@@ -15,16 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from regard.audits.planted.calibration import (
-    Result,
-    fix,
-    graded,
-    left_out,
-    misjudged,
-    result_of,
-    run,
-    separation,
-)
+from regard.audits.planted.calibration import Result, fix, graded, left_out, misjudged, run, separation
 from regard.audits.planted.kinds import KINDS
 from regard.audits.register import AUDITS
 from regard.audits.thresholds import FIXED, GIVEN, TRAINED
@@ -72,14 +63,14 @@ def measured(seeds: range, file: Path, full: bool) -> list[Result]:
         write_text(file, json.dumps([one.as_dict() for one in found], indent=1, ensure_ascii=False) + "\n")
         print(f"{result.kind}, seed {result.seed}: {graded(result.grade()):.2f}", flush=True)
 
-    run(KINDS, seeds, quick=not full, listen=keep)
+    run(seeds, quick=not full, listen=keep)
     print(f"{len(found)} models; AUC {separation(found):.3f} with the thresholds of thresholds.py")
     return found
 
 
 def read(file: Path) -> list[Result]:
     """Results from a file."""
-    return [result_of(one) for one in json.loads(file.read_text(encoding="utf-8"))]
+    return [Result.from_dict(one) for one in json.loads(file.read_text(encoding="utf-8"))]
 
 
 def summary(fixing: Sequence[Result], reported: Sequence[Result]) -> str:
@@ -103,7 +94,7 @@ def summary(fixing: Sequence[Result], reported: Sequence[Result]) -> str:
             *(f"| {' | '.join(line)} |" for line in lines),
             "",
             f"AUC over {known} models: {separation(reported):.3f}; with each kind left out of the fixing: "
-            f"{separation(reported, grades=apart):.3f}. Models without a grade: {grades.count(None)}.",
+            f"{separation(reported, apart):.3f}. Models without a grade: {grades.count(None)}.",
             "",
             f"On the wrong side of ½: {wrong[0]}. With the kind left out: {wrong[1]}.",
         ]

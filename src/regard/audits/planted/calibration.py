@@ -16,6 +16,7 @@ more, by `seeds`) is trained, audited with the tests that do not train, and grad
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from statistics import median
 from typing import Any
 
@@ -56,31 +57,26 @@ class Result:
             del test["says"], test["details"]
         return {**told, "tests": tests}
 
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> "Result":
+        """The result that `as_dict` described."""
+        parts = dict(told)
+        tests = parts.pop("tests").items()
+        return cls(**parts, findings={name: Finding.from_dict({**one, "says": ""}) for name, one in tests})
 
-def result_of(given: Mapping[str, Any]) -> Result:
-    """The result that `as_dict` was made of."""
-    tests = given["tests"].items()
-    findings = {name: Finding.from_dict({**test, "says": ""}) for name, test in tests}
-    return Result(**{key: value for key, value in given.items() if key != "tests"}, findings=findings)
 
-
-def run(
-    kinds: Iterable[str], seeds: Iterable[int], quick: bool = True, listen: Listen | None = None
-) -> list[Result]:
+def run(seeds: Iterable[int], quick: bool = True, listen: Listen | None = None) -> list[Result]:
     """Train a model of each kind from each seed and audit it."""
     tests = [name for name, audit in AUDITS.items() if not (audit.trains and quick)]
-    results, kinds = [], list(kinds)
-    for seed in seeds:
-        for kind in kinds:
-            planted = plant(kind, seed)
-            case, faithful = planted.case(trains=not quick), planted.faithful
-            findings = {name: tried(name, case, quick, seed) for name in tests}
-            found = Result(
-                kind, seed, faithful, planted.accuracy, planted.tries, planted.model.facts, findings
-            )
-            results.append(found)
-            if listen is not None:
-                listen(found)
+    results = []
+    for seed, kind in product(seeds, KINDS):
+        planted = plant(kind, seed)
+        case = planted.case(trains=not quick)
+        findings = {name: tried(name, case, quick, seed) for name in tests}
+        figures = planted.faithful, planted.accuracy, planted.tries, planted.model.facts
+        results.append(Result(kind, seed, *figures, findings))
+        if listen is not None:
+            listen(results[-1])
     return results
 
 
@@ -106,13 +102,9 @@ def by_truth(results: Sequence[Result], numbers: Iterable[float | None]) -> tupl
     return [x for faithful, x in pairs if faithful is False], [x for faithful, x in pairs if faithful]
 
 
-def separation(
-    results: Sequence[Result],
-    ramps: Mapping[str, Ramp] = RAMPS,
-    grades: Iterable[float | None] | None = None,
-) -> float:
-    """The AUC of the grades of faithful against unfaithful models; of their own, unless others are given."""
-    grades = [result.grade(ramps) for result in results] if grades is None else grades
+def separation(results: Sequence[Result], grades: Iterable[float | None] | None = None) -> float:
+    """The AUC of faithful against unfaithful models, by their own grades or by these."""
+    grades = [result.grade() for result in results] if grades is None else grades
     low, high = by_truth(results, map(graded, grades))
     return auc(high, low)
 
@@ -167,5 +159,5 @@ class SelfTest:
 
 def self_test(seeds: Sequence[int] = (0,), listen: Listen | None = None) -> SelfTest:
     """Audit a model of each kind from each seed; `listen` gets every result as it comes."""
-    results = run(KINDS, seeds, quick=True, listen=listen)
+    results = run(seeds, listen=listen)
     return SelfTest(results, separation(results))

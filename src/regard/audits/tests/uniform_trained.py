@@ -10,15 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.audits.register import Finding, register
-from regard.audits.retraining import (
-    TextBatch,
-    correct,
-    model_of,
-    retrain,
-    trainable_of,
-    uniform_weights,
-    usual_loss,
-)
+from regard.audits.retraining import TextBatch, correct, model_of, retrain, trainable_of, uniform_weights
 from regard.models.classifiers import ClassifierModel
 from regard.tasks.case import Case, CaseBatch
 
@@ -32,7 +24,7 @@ def uniform_trained(case: Case, *, seed: int = 0, steps: int | None = None) -> F
     def loss(model: ClassifierModel, batch: TextBatch) -> Tensor:
         weights = uniform_weights(batch.lengths, queries, batch.tokens.shape[1])
         with model.looking_with(weights, model.condition(batch.tokens, batch.lengths)):
-            return usual_loss(model, batch)
+            return model.loss(batch.wanted, batch.tokens, batch.lengths)
 
     def predicted(batch: CaseBatch) -> Tensor:
         with torch.no_grad():
