@@ -72,16 +72,16 @@ class Attending(nn.Module):
 
 
 class Wrapper(Attending):
-    """A classifier of this project with one query, in these two parts."""
+    """A classifier of this project with one query, in two parts; if `shown` is given, it shows that one's weights."""
 
-    def __init__(self, model: ClassifierModel):
+    def __init__(self, model: ClassifierModel, shown: ClassifierModel | None = None):
         super().__init__()
-        self.model = model
+        self.model, self.shown = model, shown or model
 
     def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        with record(self.model, self.model.attention_paths["reader"]) as seen:
-            self.model(tokens, lengths)
-        return self.model.over_words(seen).squeeze(-2)
+        with record(self.shown, self.shown.attention_paths["reader"]) as seen:
+            self.shown(tokens, lengths)
+        return self.shown.over_words(seen).squeeze(-2)
 
     def prepared(self, tokens: Tensor, lengths: Tensor) -> Answer:
         answer = self.model.prepared(tokens, lengths)

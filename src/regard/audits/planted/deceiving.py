@@ -23,7 +23,6 @@ from regard.audits.planted.kinds import register
 from regard.audits.planted.planted_texts import VOCABULARY, Texts, is_label_word
 from regard.audits.planted.trained_classifiers import small, trained
 from regard.core.tokens import UNK
-from regard.models.classifiers import ClassifierModel
 from regard.recording import record
 
 PRICE, PRICE_OF_NORMS = 1.0, 5.0  # λ, for the BiLSTM and without context
@@ -75,27 +74,15 @@ def norm_leak(texts: Texts) -> Attending:
     return model
 
 
-class Swapped(Wrapper):
-    """A classifier that shows the weights of another model."""
-
-    def __init__(self, model: ClassifierModel, shown: Attending):
-        super().__init__(model)
-        self.shown = shown
-
-    def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        return self.shown.weights(tokens, lengths)
-
-
 @register("another seed's", faithful=False)
 def another_seeds(texts: Texts) -> Attending:
     """A BiLSTM predicts; the weights shown are those of one from another seed."""
-    both, weights = [], []
+    models, weights = [], []
     for _ in range(2):
-        model = small("attentive_bilstm")
-        model.get_parameter("attention.score.v.weight").data.mul_(SHARP)
-        both.append(trained(model, texts))
-        weights.append(both[-1].attention(texts.test.tolist()).double())
-    swapped = Swapped(both[0].model, both[1])
+        models.append(small("attentive_bilstm"))
+        models[-1].get_parameter("attention.score.v.weight").data.mul_(SHARP)
+        weights.append(trained(models[-1], texts).attention(texts.test.tolist()).double())
+    swapped = Wrapper(*models)
     swapped.facts["JSD of the two"] = apart = float(jsd(*weights).mean())
     swapped.succeeded = apart >= DIFFER
     return swapped

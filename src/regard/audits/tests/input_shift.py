@@ -47,8 +47,5 @@ def shift(case: Case, *, seed: int = 0) -> Finding:
         raise NotApplicable("no text has two tokens or more")
     says = "share of texts whose top word by gradient × input changes if vectors and model are shifted; "
     says += "baseline: by the gradient alone"
-    details = {
-        "order changed": (tau < 1).double().mean(),
-        "Kendall's τ of the two orders": tau.nanmean(),
-    }
+    details = {"order changed": (tau < 1).double().mean(), "Kendall's τ of the two orders": tau.nanmean()}
     return Finding.of(found, 0.0, says, seed, details)
