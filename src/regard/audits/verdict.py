@@ -20,6 +20,7 @@ from regard.audits.thresholds import RAMPS, Ramp
 HELD = 0.5
 IS, PARTLY = 2 / 3, 1 / 3  # grades from which attention is, or is partly, evidence
 State = Literal["held", "failed", "not tested"]
+STATES: tuple[State, ...] = ("held", "failed", "not tested")
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,8 @@ def sentence(grade: float | None, name: str, conditions: Mapping[str, ConditionR
     if grade is None:
         return f"Too little could be tested to say whether {name} is evidence of what the model used."
     how = "is" if grade >= IS else "is partly" if grade >= PARTLY else "is not"
-    by: dict[State, list[str]] = {"held": [], "failed": [], "not tested": []}
-    for condition, result in conditions.items():
-        by[result.state].append(SAYS[condition][result.state])
-    reasons = "; ".join(by["held"] + by["failed"] + by["not tested"])
+    ordered = sorted(conditions.items(), key=lambda one: STATES.index(one[1].state))
+    reasons = "; ".join(SAYS[condition][result.state] for condition, result in ordered)
     return f"{name[0].upper()}{name[1:]} {how} evidence of what the model used ({grade:.2f} of 1): {reasons}."
 
 

@@ -72,7 +72,7 @@ class Attending(nn.Module):
 
 
 class Wrapper(Attending):
-    """A classifier of this project with one query, in two parts; if `shown` is given, it shows that one's weights."""
+    """A classifier of this project with one query, in two parts; its own weights are shown, or another's."""
 
     def __init__(self, model: ClassifierModel, shown: ClassifierModel | None = None):
         super().__init__()
