@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 import regard
-from regard.audits.report import finding_of
+from regard.audits import Finding
 from regard.audits.verdict import judge
 from regard.core.files import write_text
 from regard.data import LABELLED
@@ -72,7 +72,7 @@ def audited(base, variant, seed, texts):
 
 def judged(row):
     """The row with grade and conditions, by the thresholds of today."""
-    verdict = judge({name: finding_of({**one, "details": {}}) for name, one in row["tests"].items()})
+    verdict = judge({name: Finding.from_dict({**one, "details": {}}) for name, one in row["tests"].items()})
     scores = {name: condition.score for name, condition in verdict.conditions.items()}
     return {"accuracy": row["accuracy"], "grade": verdict.grade, **scores}
 

@@ -16,8 +16,8 @@ from torch import nn
 
 import regard
 from regard.audits import AUDITS, Case
-from regard.audits.adversary_loss import adversary_loss
 from regard.audits.measures import jsd, tvd
+from regard.audits.tests.trained_adversary import adversary_loss
 from regard.heads.convert import to_torch
 from regard.maps import argmax, entmax, entmax15, fusedmax, softmax, sparsemax
 from regard.models.classifiers import CLASSIFIERS

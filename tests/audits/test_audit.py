@@ -6,9 +6,8 @@ import pytest
 import torch
 
 import regard
-from regard.audits import AUDITS, CONDITIONS, Case, Report
-from regard.audits.finding import Finding
-from regard.audits.plan import plan
+from regard.audits import AUDITS, CONDITIONS, Case, Finding, Report
+from regard.audits.examine import plan
 from regard.audits.report_page import page
 from regard.audits.thresholds import RAMPS
 from regard.audits.verdict import judge, score

@@ -7,13 +7,11 @@ import pytest
 import torch
 
 from regard.audits import AUDITS
-from regard.audits.calibration import Result, auc, fix, left_out, result_of, separation
-from regard.audits.finding import Finding, not_applicable
 from regard.audits.planted import KINDS, plant, self_test
-from regard.audits.planted.__main__ import main, read
+from regard.audits.planted.__main__ import main, read, summary
+from regard.audits.planted.calibration import Result, SelfTest, auc, fix, left_out, separation
 from regard.audits.planted.planted_texts import LABEL_WORDS, VOCABULARY, is_label_word, texts
-from regard.audits.planted.self_test import SelfTest
-from regard.audits.planted.summary import summary
+from regard.audits.register import Finding, not_applicable
 from regard.audits.retraining import retrain
 from regard.audits.thresholds import FIXED, TRAINED
 
@@ -32,7 +30,7 @@ def trained(kind):
 def shown(planted):
     """Tokens, and the weights shown, of 40 texts."""
     tokens = planted.texts.test[:40]
-    return tokens, torch.as_tensor(planted.made.functions.attention(tokens.tolist())).double()
+    return tokens, torch.as_tensor(planted.model.attention(tokens.tolist())).double()
 
 
 def others(tokens):
@@ -75,7 +73,7 @@ def test_what_can_be_trained_again_is_what_answers(kind):
     if ours:
         tokens = planted.texts.test[:40]
         said = train.model(tokens, torch.full((40,), tokens.shape[1])).double().softmax(-1)
-        torch.testing.assert_close(said, planted.made.functions.predict(tokens.tolist()), atol=1e-6, rtol=0)
+        torch.testing.assert_close(said, planted.model.predict(tokens.tolist()), atol=1e-6, rtol=0)
 
 
 def test_what_is_trained_again_learns():
@@ -95,9 +93,9 @@ def test_there_are_enough_kinds_of_both_truths():
 def test_ignored_weights_change_no_bit(kind):
     planted = trained(kind)
     tokens, weights = shown(planted)
-    said = planted.made.functions.predict(tokens.tolist())
+    said = planted.model.predict(tokens.tolist())
     for other in (weights, torch.zeros_like(weights), weights.roll(3, -1), 7 * torch.rand_like(weights)):
-        assert torch.equal(planted.made.functions.intervene(tokens.tolist(), other), said)
+        assert torch.equal(planted.model.intervene(tokens.tolist(), other), said)
 
 
 @pytest.mark.parametrize("kind", ["hard selection", "rationalizer, HardKuma", "rationalizer, entmax"])
@@ -105,10 +103,10 @@ def test_what_is_not_selected_does_not_reach_the_output(kind):
     planted = trained(kind)
     tokens, weights = shown(planted)
     changed = torch.where(weights > 0, tokens, others(tokens))
-    selected = torch.as_tensor(planted.made.functions.attention(changed.tolist())) > 0
+    selected = torch.as_tensor(planted.model.attention(changed.tolist())) > 0
     same = (selected == (weights > 0)).all(-1)  # which words are selected may depend on all of them
     assert int(same.sum()) >= 10 and bool((changed != tokens).any())
-    said, again = (planted.made.functions.predict(x[same].tolist()) for x in (tokens, changed))
+    said, again = (planted.model.predict(x[same].tolist()) for x in (tokens, changed))
     assert torch.equal(said, again)
 
 
@@ -120,7 +118,7 @@ def test_without_context_a_word_of_weight_0_can_be_any_word(kind):
     weights[:, :4] = 0
     changed = tokens.clone()
     changed[:, :4] = others(tokens)[:, :4]
-    said, again = (planted.made.functions.intervene(x.tolist(), weights) for x in (tokens, changed))
+    said, again = (planted.model.intervene(x.tolist(), weights) for x in (tokens, changed))
     torch.testing.assert_close(said, again, atol=1e-6, rtol=0)
 
 
@@ -133,32 +131,32 @@ def test_a_deceptive_model_hides_its_words_and_needs_them():
     tokens, weights = shown(planted)
     assert float((weights * is_label_word(tokens)).sum(-1).mean()) <= 0.02
     anonymous = torch.where(is_label_word(tokens), others(tokens), tokens)
-    says = planted.made.functions.predict(anonymous.tolist()).argmax(-1)
+    says = planted.model.predict(anonymous.tolist()).argmax(-1)
     right = float((says == planted.texts.test_labels[: len(says)]).double().mean())
     assert right <= 0.75  # of two classes, 40 texts
 
 
 def test_a_norm_leak_leaks_through_norms():
     planted = trained("norm leak")
-    assert planted.made.facts["norm ratio"] >= 5
-    assert planted.made.facts["mass on label words"] <= 0.05
+    assert planted.model.facts["norm ratio"] >= 5
+    assert planted.model.facts["mass on label words"] <= 0.05
 
 
 def test_what_works_in_the_hidden_model_is_not_what_is_shown():
     planted = trained("hidden")
     tokens, weights = shown(planted)
-    says = planted.made.functions.predict(tokens.tolist()).argmax(-1)
+    says = planted.model.predict(tokens.tolist()).argmax(-1)
     order = torch.rand(tokens.shape, generator=torch.Generator().manual_seed(1)).argsort(-1)
-    moved = planted.made.functions.intervene(tokens.tolist(), weights.gather(-1, order)).argmax(-1)
+    moved = planted.model.intervene(tokens.tolist(), weights.gather(-1, order)).argmax(-1)
     assert float((says == moved).double().mean()) >= 0.85
 
 
 def test_another_seeds_weights_are_not_those_that_answer():
     planted = trained("another seed's")
     tokens, weights = shown(planted)
-    put_back = planted.made.functions.intervene(tokens.tolist(), weights)
-    assert not torch.allclose(put_back, planted.made.functions.predict(tokens.tolist()), atol=1e-6)
-    assert planted.made.facts["JSD of the two"] >= 0.1
+    put_back = planted.model.intervene(tokens.tolist(), weights)
+    assert not torch.allclose(put_back, planted.model.predict(tokens.tolist()), atol=1e-6)
+    assert planted.model.facts["JSD of the two"] >= 0.1
 
 
 def test_texts_are_of_their_seed():
@@ -200,8 +198,8 @@ def test_a_model_without_a_grade_counts_half():
     bad = made("hidden", False, erasure=0.0, contradiction=1.0)
     none = Result("norm leak", 0, False, 1.0, 1, {}, {"erasure": not_applicable("it was too short")})
     assert (good.grade(ramps), bad.grade(ramps), none.grade(ramps)) == (1.0, 0.0, None)
-    assert separation([good, bad, none], ramps) == 1.0
-    assert separation([made("bounded", True), none], ramps) == 0.5
+    assert separation([good, bad, none], [1.0, 0.0, None]) == 1.0
+    assert separation([made("bounded", True), none]) == 0.5
 
 
 def test_the_auc_counts_pairs():
@@ -223,7 +221,7 @@ def test_a_kind_left_out_is_judged_by_the_others():
 
 def test_results_survive_json():
     result = made("bounded", True, 3, erasure=0.3)
-    assert result_of(json.loads(json.dumps(result.as_dict()))) == result
+    assert Result.from_dict(json.loads(json.dumps(result.as_dict()))) == result
 
 
 def test_a_misjudged_model_is_named():

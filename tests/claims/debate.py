@@ -14,8 +14,8 @@ import torch
 from claims.experiment import train
 from claims.texts import Texts, loss
 from regard.audits import AUDITS, Case
-from regard.audits.adversary_loss import adversary_loss
 from regard.audits.retraining import uniform_weights
+from regard.audits.tests.trained_adversary import adversary_loss
 from regard.core.tokens import UNK
 from regard.data.corpora.sentiment import NEGATIVE, POSITIVE, sentiment
 from regard.models.classifiers import CLASSIFIERS

@@ -18,7 +18,8 @@ from claims.debate import BILSTM, MLP, case, case_of, fitted, looks_elsewhere, n
 from claims.experiment import held, over_seeds, report, train
 from claims.texts import loss
 from regard.audits.measures import jsd, tvd
-from regard.audits.small_mlp import decide_with, small_mlp, train_with
+from regard.audits.retraining import small_mlp
+from regard.audits.tests.frozen import decide_with, train_with
 from regard.audits.tests.trained_adversary import STRENGTHS, area
 from regard.tasks.case import pad_rows
 

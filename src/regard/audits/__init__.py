@@ -1,32 +1,11 @@
 """Audits: whether the weights of a model may be shown as its reasons. AUDITS has the tests by name."""
 
+from regard.audits import tests as tests
 from regard.audits.examine import audit as audit
-from regard.audits.finding import Finding as Finding
 from regard.audits.register import AUDITS as AUDITS
 from regard.audits.register import CONDITIONS as CONDITIONS
+from regard.audits.register import Finding as Finding
 from regard.audits.report import Report as Report
-from regard.audits.tests.adversary import adversary as adversary
-from regard.audits.tests.alignment_error import alignment_error as alignment_error
-from regard.audits.tests.communication import communication as communication
-from regard.audits.tests.conicity import conicity as conicity
-from regard.audits.tests.consistency import consistency as consistency
-from regard.audits.tests.contradiction import contradiction as contradiction
-from regard.audits.tests.correlation import gradient_correlation as gradient_correlation
-from regard.audits.tests.correlation import leave_one_out_correlation as leave_one_out_correlation
-from regard.audits.tests.deception import deception as deception
-from regard.audits.tests.erasure import erasure as erasure
-from regard.audits.tests.frozen import frozen as frozen
-from regard.audits.tests.identifiability import identifiability as identifiability
-from regard.audits.tests.input_shift import shift as shift
-from regard.audits.tests.plausibility import plausibility as plausibility
-from regard.audits.tests.removal import removal as removal
-from regard.audits.tests.seeds import seeds as seeds
-from regard.audits.tests.shuffled_weights import permutation as permutation
-from regard.audits.tests.trained_adversary import trained_adversary as trained_adversary
-from regard.audits.tests.uniform import uniform as uniform
-from regard.audits.tests.uniform_trained import uniform_trained as uniform_trained
-from regard.audits.tests.words_removed import comprehensiveness as comprehensiveness
-from regard.audits.tests.words_removed import sufficiency as sufficiency
 from regard.tasks.case import Case as Case
 from regard.tasks.case import NotApplicable as NotApplicable
 from regard.tasks.case import Trainable as Trainable

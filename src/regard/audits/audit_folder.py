@@ -5,14 +5,14 @@ RUN/audit/.quick.json  .full.json                             findings of an aud
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 
-from regard.audits.examine import examine, sampled
-from regard.audits.finding import Finding
-from regard.audits.plan import Plan, plan
-from regard.audits.report import Report, finding_of
+from regard.audits.examine import Listen, Plan, examine, plan, sampled
+from regard.audits.register import Finding
+from regard.audits.report import Report
 from regard.core.files import write_text
 from regard.runs.folder import MODEL
 from regard.tasks.case import Case
@@ -29,35 +29,31 @@ def audit_run(
     quick: bool = False,
     seed: int = 0,
     tell: Callable[[Plan], None] | None = None,
-    listen: Callable[[str, Finding], None] | None = None,
+    listen: Listen | None = None,
 ) -> Report:
     """Audit the run in a folder on the data `what`; an audit that was stopped goes on."""
     case = sampled(case, quick, seed)
     planned = plan(case, quick=quick)
     if tell is not None:
         tell(planned)
-    kept = run / FOLDER / f".{'quick' if quick else 'full'}.json"
-    mark = fingerprint(run, what, [test.name for test in planned.tests], seed)
+    kind = "quick" if quick else "full"
+    kept = run / FOLDER / f".{kind}.json"
+    digest = sha256((run / MODEL).read_bytes())
+    digest.update(repr((what, sorted(test.name for test in planned.tests), seed)).encode())
+    mark = digest.hexdigest()  # identifies an audit: weights, texts, tests, seed
     found = known(kept, mark)
 
     def keep(name: str, finding: Finding) -> None:
         found[name] = finding
-        told = {test: one.as_dict() for test, one in found.items()}
+        told = {test: asdict(one) for test, one in found.items()}
         write_text(kept, json.dumps({"of": mark, "findings": told}))
         if listen is not None:
             listen(name, finding)
 
-    report = examine(
-        case,
-        quick=quick,
-        seed=seed,
-        name=f"the attention of {run.resolve().name}",
-        listen=keep,
-        known=dict(found),
-        planned=planned,
-    )
+    name = f"the attention of {run.resolve().name}"
+    report = examine(case, quick=quick, seed=seed, name=name, listen=keep, known=found, planned=planned)
     for ending in ("json", "html"):
-        report.save(run / FOLDER / f"{'quick' if quick else 'full'}.{ending}", overwrite=True)
+        report.save(run / FOLDER / f"{kind}.{ending}", overwrite=True)
     kept.unlink(missing_ok=True)
     return report
 
@@ -66,13 +62,7 @@ def known(path: Path, mark: str) -> dict[str, Finding]:
     """The findings in a file, if they are of the same audit."""
     try:
         what = json.loads(path.read_text(encoding="utf-8"))
-        return {name: finding_of(one) for name, one in what["findings"].items()} if what["of"] == mark else {}
+        findings = what["findings"] if what["of"] == mark else {}
+        return {name: Finding.from_dict(one) for name, one in findings.items()}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-
-
-def fingerprint(run: Path, what: str, tests: Sequence[str], seed: int) -> str:
-    """Identifies an audit: weights, texts, tests, seed."""
-    mark = sha256((run / MODEL).read_bytes())
-    mark.update(repr((what, sorted(tests), seed)).encode())
-    return mark.hexdigest()

@@ -1,15 +1,63 @@
-"""AUDITS: every test by name, and its facts."""
+"""What a test of an audit returns, a Finding; and AUDITS: every test by name, and its facts."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from regard.audits.finding import Finding
-from regard.core.registry import Table, first_line
+import torch
+from torch import Tensor
 
-F = TypeVar("F", bound=Callable[..., Finding])
+from regard.audits.measures import Statistic, bootstrap, mean
+from regard.core.registry import Table
+
 Condition = Literal["necessary", "hard to manipulate", "out of context"]
 CONDITIONS: tuple[Condition, ...] = ("necessary", "hard to manipulate", "out of context")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of one test; one that could not be made has no value, and `why` says the reason."""
+
+    value: float | None
+    yardstick: float | None  # the baseline: what the value must be compared with
+    interval: tuple[float, float] | None  # of the value: 95 %, by bootstrap over inputs
+    inputs: int
+    says: str  # what value and baseline are, one line
+    why: str | None = None  # not applicable, because …
+    details: dict[str, Any] = field(default_factory=dict)  # further figures, for the report
+
+    @classmethod
+    def of(
+        cls,
+        found: Tensor,
+        baseline: float | Tensor,
+        says: str,
+        seed: int,
+        details: Mapping[str, Any] | None = None,
+        statistic: Statistic = mean,
+    ) -> "Finding":
+        """The mean of what each text has, (N,), or another statistic of it, with its interval.
+
+        The baseline is a number, or one for each text; tensors among the details become numbers and lists.
+        """
+        found = found.double()
+        value = float(statistic(found.unsqueeze(0)))
+        baseline = float(torch.as_tensor(baseline, dtype=torch.float64).mean())
+        plain = {k: x.tolist() if isinstance(x, Tensor) else x for k, x in (details or {}).items()}
+        return cls(value, baseline, bootstrap(found, statistic, seed=seed), len(found), says, None, plain)
+
+    @classmethod
+    def from_dict(cls, what: Mapping[str, Any]) -> "Finding":
+        """The finding that `dataclasses.asdict` described."""
+        return cls(**{**what, "interval": what["interval"] and tuple(what["interval"])})
+
+
+def not_applicable(why: str) -> Finding:
+    """The finding of a test that could not be made."""
+    return Finding(None, None, None, 0, "", why)
+
+
+F = TypeVar("F", bound=Callable[..., Finding])
 
 
 @dataclass(frozen=True)
@@ -18,7 +66,6 @@ class Audit:
 
     name: str
     function: Callable[..., Finding]
-    says: str  # one sentence
     condition: Condition | None  # which of the three it tests; None: it informs, and is not graded
     trains: bool = False  # needs training data, and takes minutes
     trainings: int = 1  # of the audited model, if it trains
@@ -52,8 +99,7 @@ def register(condition: Condition | None, **facts: Any) -> Callable[[F], F]:
     """Enter a function into AUDITS under its own name: @register("necessary", better="higher")."""
 
     def enter(function: F) -> F:
-        says = first_line(function)
-        AUDITS.enter(function.__name__, Audit(function.__name__, function, says, condition, **facts))
+        AUDITS.enter(function.__name__, Audit(function.__name__, function, condition, **facts))
         return function
 
     return enter

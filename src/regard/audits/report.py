@@ -3,10 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from regard.audits.finding import Finding
+from regard.audits.register import Finding
 from regard.audits.verdict import ConditionResult
 from regard.core.files import write_text
 
@@ -53,15 +54,14 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; NaN and infinity, which JSON does not have, are null."""
-        cleaned: dict[str, Any] = _clean(asdict(self))
-        return cleaned
+        return {key: _clean(value) for key, value in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, what: Mapping[str, Any]) -> "Report":
         """The report that `as_dict` described."""
         parts = dict(what)
         parts["conditions"] = {name: ConditionResult(**one) for name, one in what["conditions"].items()}
-        parts["tests"] = {name: finding_of(one) for name, one in what["tests"].items()}
+        parts["tests"] = {name: Finding.from_dict(one) for name, one in what["tests"].items()}
         for side in ("agree", "disagree"):
             parts[side] = [Example(**one) for one in what[side]]
         return cls(**parts)
@@ -95,17 +95,9 @@ class Report:
             raise ValueError(f"{path} is not a report that regard has saved.") from None
 
 
-def finding_of(what: Mapping[str, Any]) -> Finding:
-    """The finding that `as_dict` described."""
-    interval = what["interval"]
-    return Finding(**{**what, "interval": None if interval is None else (interval[0], interval[1])})
-
-
 def _clean(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _clean(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_clean(one) for one in value]
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return None
-    return value
+    return None if isinstance(value, float) and not isfinite(value) else value

@@ -1,12 +1,11 @@
 """Training the audited model's architecture again, with one thing changed.
 
     retrain(train, seed=…)                         the same from another seed
-    retrain(train, uniform=True)                   with weights 1/n
     retrain(train, regularizers={"tie": 1})        with a regularizer; {"deceive": 1} with `forbidden` tokens
     retrain(train, hide=tokens)                    with texts in which these are unknown words
-    retrain(train, against=model, strength=λ)      as an adversary (`adversary_loss`) of that model
+    retrain(train, loss=function)                  with another loss: with weights 1/n, or of an adversary
 
-Where there is no model of this project, there are texts and labels alone: `regard.audits.small_mlp`.
+Where there is no model of this project, there are texts and labels alone: `small_mlp` learns from these.
 """
 
 import math
@@ -19,15 +18,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.audits.adversary_loss import adversary_loss
 from regard.core.tokens import UNK
 from regard.data.padding import batches_by_length, padded
-from regard.models.classifiers import ClassifierModel
+from regard.models.classifiers import CLASSIFIERS, ClassifierModel
 from regard.models.classifiers.one_query import OneQuery
-from regard.models.subject import eval_mode
-from regard.recording import record
 from regard.tasks.case import Case, NotApplicable, Texts, Trainable
-from regard.training import Training
+from regard.tasks.classification import ClassificationTraining
 from regard.training.optimiser import optimiser
 from regard.training.schedules import rate_at
 
@@ -43,33 +39,37 @@ class TextBatch(NamedTuple):
     wanted: Tensor  # (b,)
 
 
+Loss = Callable[[ClassifierModel, TextBatch], Tensor]  # the sum over the texts
+
+
+def usual_loss(model: ClassifierModel, batch: TextBatch) -> Tensor:
+    """The loss that models of this project are trained with."""
+    return model.loss(batch.wanted, batch.tokens, batch.lengths)
+
+
 def retrain(
     train: Trainable,
     *,
     seed: int = 0,
-    uniform: bool = False,
+    loss: Loss = usual_loss,
     regularizers: Mapping[str, float] | None = None,
     forbidden: Sequence[int] = (),
     hide: Sequence[int] = (),
-    against: ClassifierModel | None = None,
-    strength: float = 0.0,
     steps: int | None = None,
 ) -> ClassifierModel:
     """The architecture, trained from new weights; with regularizers beside those it had."""
     model = new_model(train, seed, regularizers, forbidden)
-    queries = _queries(train) if uniform else 1
-
-    def loss(batch: TextBatch) -> Tensor:
-        if against is not None:
-            return adversary_loss(model, against, batch.tokens, batch.lengths, strength).sum()
-        if not uniform:
-            return model.loss(batch.wanted, batch.tokens, batch.lengths)
-        weights = uniform_weights(batch.lengths, queries, batch.tokens.shape[1])
-        with model.looking_with(weights, model.condition(batch.tokens, batch.lengths)):
-            return model.loss(batch.wanted, batch.tokens, batch.lengths)
-
-    minimise(model, batches(train, hide_tokens(train.texts, hide), seed), loss, train.training, steps, seed)
+    minimise(model, replace(train, texts=hide_tokens(train.texts, hide)), seed, steps, loss)
     return model
+
+
+def model_of(train: Trainable) -> ClassifierModel:
+    """The audited model, if it can be trained again."""
+    if train.model is None:
+        raise NotApplicable("the model cannot be trained again: it is not one of this project")
+    if train.model.config.pairs:
+        raise NotApplicable("models for pairs of texts are not trained again here")
+    return train.model
 
 
 def new_model(
@@ -79,37 +79,32 @@ def new_model(
     forbidden: Sequence[int] = (),
 ) -> ClassifierModel:
     """The architecture, not yet trained, with the regularizers the audited model had and these."""
-    if train.model is None:
-        raise NotApplicable("the model cannot be trained again: it is not one of this project")
-    if train.model.config.pairs:
-        raise NotApplicable("models for pairs of texts are not trained again here")
-    had = train.model.strengths if isinstance(train.model, OneQuery) else {}
-    buffers = dict(train.model.named_buffers())
+    audited = model_of(train)
+    had = audited.strengths if isinstance(audited, OneQuery) else {}
+    buffers = dict(audited.named_buffers())
     own = buffers.get("regularizers.deceive.forbidden", torch.zeros(0)).tolist()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model: ClassifierModel = type(train.model)(train.model.config)
+        model: ClassifierModel = type(audited)(audited.config)
         try:
             model.add_regularizers({**had, **(regularizers or {})}, [*own, *forbidden])
         except ValueError as error:
             raise NotApplicable(str(error).rstrip(".")) from None
     if train.initialise is not None:
         train.initialise(model)
-    return model.to(next(train.model.parameters()).device)
+    return model.to(next(audited.parameters()).device)
 
 
-def batches(train: Trainable, texts: Texts, seed: int) -> Iterator[TextBatch]:
+def batches(train: Trainable, seed: int, device: torch.device) -> Iterator[TextBatch]:
     """Texts alike in length together, in an order drawn anew in each epoch, without end."""
-    assert train.model is not None
-    device = next(train.model.parameters()).device
-    lengths, generator = [len(text) for text in texts], torch.Generator().manual_seed(seed)
+    lengths, generator = [len(text) for text in train.texts], torch.Generator().manual_seed(seed)
     while True:
-        order = torch.randperm(len(texts), generator=generator).tolist()
+        order = torch.randperm(len(lengths), generator=generator).tolist()
         groups = list(batches_by_length([lengths[i] for i in order], train.training.tokens))
         for k in torch.randperm(len(groups), generator=generator).tolist():
             rows = [order[i] for i in groups[k]]
-            at = torch.tensor(rows)
-            yield TextBatch(at, *padded([texts[i] for i in rows], device), train.labels[at].to(device))
+            texts, at = [train.texts[i] for i in rows], torch.tensor(rows)
+            yield TextBatch(at, *padded(texts, device), train.labels[at].to(device))
 
 
 def seconds(train: Trainable | None) -> float:
@@ -117,25 +112,17 @@ def seconds(train: Trainable | None) -> float:
     if train is None or train.model is None or train.model.config.pairs:
         return 0.0
     model = new_model(train, 0)
-
-    def loss(batch: TextBatch) -> Tensor:
-        return model.loss(batch.wanted, batch.tokens, batch.lengths)
-
-    minimise(model, batches(train, train.texts, 0), loss, train.training, 1, 0)  # the first step is slower
+    minimise(model, train, 0, 1)  # the first step is slower
     start = monotonic()
-    minimise(model, batches(train, train.texts, 0), loss, train.training, TIMED, 0)
+    minimise(model, train, 0, TIMED)
     return (monotonic() - start) / TIMED * train.training.steps
 
 
 def minimise(
-    model: nn.Module,
-    batches: Iterator[TextBatch],
-    loss: Callable[[TextBatch], Tensor],
-    training: Training,
-    steps: int | None,
-    seed: int,
+    model: ClassifierModel, train: Trainable, seed: int, steps: int | None = None, loss: Loss = usual_loss
 ) -> None:
-    """Train on the first `steps` batches, by the settings; the global random state is left as it was."""
+    """Train for at most so many steps, by the settings; the global random state is left as it was."""
+    training, device = train.training, next(model.parameters()).device
     steps = training.steps if steps is None else min(steps, training.steps)
     schedule = "cosine" if training.schedule == "plateau" else training.schedule  # nothing is validated
     plan = replace(training, steps=steps, warmup=min(training.warmup, steps // 5), schedule=schedule)
@@ -143,10 +130,10 @@ def minimise(
     model.train()
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(seed)
-        for step, batch in enumerate(islice(batches, steps), 1):
+        for step, batch in enumerate(islice(batches(train, seed, device), steps), 1):
             for group in adam.param_groups:
                 group["lr"] = rate_at(step, plan)
-            value = loss(batch) / len(batch.rows)
+            value = loss(model, batch) / len(batch.rows)
             if not math.isfinite(value.item()):
                 raise NotApplicable(f"the loss of a model that was trained again became {value.item():.3g}")
             adam.zero_grad()
@@ -181,15 +168,15 @@ def trainable_of(case: Case) -> Trainable:
     return train
 
 
-def correct(case: Case) -> Tensor:
-    """1 where the prediction is right, else 0: (N,)."""
-    return (case.decision == case.known_labels).double()
+def correct(case: Case, decision: Tensor) -> Tensor:
+    """1 where these predicted classes (N,) are right, else 0: (N,)."""
+    return (decision == case.known_labels).double()
 
 
-def _queries(train: Trainable) -> int:
-    """How many queries attend to the words."""
-    model = train.model
-    assert model is not None
-    with eval_mode(model), torch.no_grad(), record(model, model.attention_paths["reader"]) as seen:
-        model(*padded(train.texts[:1], next(model.parameters()).device))
-    return model.over_words(seen).shape[1]
+def small_mlp(texts: Texts, labels: Tensor, classes: int, vocabulary: int, *, steps: int = 500) -> Trainable:
+    """What a small MLP that sees one word at a time can be trained with; texts are numbers < `vocabulary`."""
+    model = CLASSIFIERS["attentive_mlp"].make(
+        vocabulary=vocabulary, classes=classes, embedding=64, width=64, dropout=0.1, word_dropout=0.05
+    )
+    training = ClassificationTraining(steps=steps, rate=5e-3, tokens=2048)
+    return Trainable(texts, labels, classes, model, training)

@@ -1,4 +1,4 @@
-"""The verdict: from the findings of tests to three conditions, a grade and a sentence.
+"""The verdict: from the findings of tests to three conditions, a grade, a sentence, and advice.
 
     score of a test = (strength − failed) / (passed − failed), from 0 to 1        (`regard.audits.thresholds`)
     score of a condition = mean of its tests, and at most that of a gate (`consistency`); held from ½ on
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from regard.audits.finding import Finding
-from regard.audits.register import AUDITS, CONDITIONS
+from regard.audits.register import AUDITS, CONDITIONS, Finding
 from regard.audits.thresholds import RAMPS, Ramp
 
 HELD = 0.5
 IS, PARTLY = 2 / 3, 1 / 3  # grades from which attention is, or is partly, evidence
 State = Literal["held", "failed", "not tested"]
+STATES: tuple[State, ...] = ("held", "failed", "not tested")
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,17 @@ class Verdict:
     answer: str
     conditions: dict[str, ConditionResult]
 
+    @property
+    def advice(self) -> list[str]:
+        """What is known to help, for each condition that failed."""
+        if self.grade is None:
+            return ["Give the audit more to test: `intervene`, a model of regard, or training texts."]
+        if self.conditions["necessary"].tests.get("consistency", 1.0) < HELD:
+            return ["The weights that are shown are not those that are used: show the others."]
+        found = [HELPS[name] for name, result in self.conditions.items() if result.state == "failed"]
+        more = "Whether it helps here takes another audit: train with it, then regard audit A B."
+        return [*found, more] if found else []
+
 
 def score(name: str, finding: Finding, ramps: Mapping[str, Ramp] = RAMPS) -> float | None:
     """How well a test was passed, 0 to 1; None if it was not made, or is not graded."""
@@ -56,20 +67,18 @@ def judge(
     findings: Mapping[str, Finding], name: str = "this attention", ramps: Mapping[str, Ramp] = RAMPS
 ) -> Verdict:
     """Conditions, grade and answer."""
+    found = {test: score(test, finding, ramps) for test, finding in findings.items()}
     conditions: dict[str, ConditionResult] = {}
     for condition in CONDITIONS:
         scores = {
-            test: found
-            for test, finding in findings.items()
-            if AUDITS[test].condition == condition and (found := score(test, finding, ramps)) is not None
+            test: one
+            for test, one in found.items()
+            if one is not None and AUDITS[test].condition == condition
         }
-        graded = [found for test, found in scores.items() if not AUDITS[test].gate]
-        gates = [found for test, found in scores.items() if AUDITS[test].gate]
-        if not graded:
-            conditions[condition] = ConditionResult("not tested", None, scores)
-            continue
-        total = min([fmean(graded), *gates])
-        conditions[condition] = ConditionResult("held" if total >= HELD else "failed", total, scores)
+        graded, gates = ([scores[t] for t in scores if AUDITS[t].gate is gate] for gate in (False, True))
+        total = min([fmean(graded), *gates]) if graded else None
+        state: State = "not tested" if total is None else "held" if total >= HELD else "failed"
+        conditions[condition] = ConditionResult(state, total, scores)
     tested = [result.score for result in conditions.values() if result.score is not None]
     grade = fmean(tested) if len(tested) >= 2 else None
     return Verdict(grade, sentence(grade, name, conditions), conditions)
@@ -80,10 +89,8 @@ def sentence(grade: float | None, name: str, conditions: Mapping[str, ConditionR
     if grade is None:
         return f"Too little could be tested to say whether {name} is evidence of what the model used."
     how = "is" if grade >= IS else "is partly" if grade >= PARTLY else "is not"
-    by: dict[State, list[str]] = {"held": [], "failed": [], "not tested": []}
-    for condition, result in conditions.items():
-        by[result.state].append(SAYS[condition][result.state])
-    reasons = "; ".join(by["held"] + by["failed"] + by["not tested"])
+    ordered = sorted(conditions.items(), key=lambda one: STATES.index(one[1].state))
+    reasons = "; ".join(SAYS[condition][result.state] for condition, result in ordered)
     return f"{name[0].upper()}{name[1:]} {how} evidence of what the model used ({grade:.2f} of 1): {reasons}."
 
 
@@ -103,4 +110,16 @@ SAYS: dict[str, dict[State, str]] = {
         "failed": "the words of high weight matter little by themselves",
         "not tested": "whether the words of high weight matter by themselves was not tested",
     },
+}
+
+HELPS = {
+    "necessary": "Decisions hardly depend on the weights: a hidden state that encodes the whole text can "
+    "replace any other. Tie hidden states to their words (--tie), add a masked-language-model loss (--mlm), "
+    "or use a model without context (attentive_mlp).",
+    "hard to manipulate": "Very different weights give the same predictions. A rationalizer (--model "
+    "rationalizer_hardkuma), which predicts from the selected words alone, leaves no such room; tying "
+    "(--tie) and diverse hidden states (--diversity) leave less.",
+    "out of context": "The words of high weight matter little by themselves. Leave-one-out or integrated "
+    "gradients (regard explain) say more about them than the weights; --tie, --diversity or --orthogonal "
+    "bring the two closer.",
 }

@@ -9,8 +9,7 @@ from typer import Argument, Exit, Option
 
 from regard.audits import planted
 from regard.audits.audit_folder import FOLDER, audit_run
-from regard.audits.calibration import graded
-from regard.audits.plan import Plan
+from regard.audits.examine import Plan
 from regard.audits.register import AUDITS, in_order
 from regard.audits.report import Report
 from regard.audits.report_page import page
@@ -158,7 +157,7 @@ def test_itself() -> None:
 
         def listen(result: Any) -> None:
             truth = {True: "faithful", False: "unfaithful", None: "to be measured"}[result.faithful]
-            table.add_row(result.kind, truth, f"{graded(result.grade()):.2f}")
+            table.add_row(result.kind, truth, f"{planted.graded(result.grade()):.2f}")
             show(advance=1, description=result.kind)
 
         found = planted.self_test(listen=listen)

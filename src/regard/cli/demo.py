@@ -9,6 +9,7 @@ from torch import Tensor
 from typer import Option
 
 from regard.alignment import Links, score, train
+from regard.alignment.forced_alignment import align_by_aligner
 from regard.cli.app import app, console, fail, say
 from regard.cli.draw import column
 from regard.cli.train import Watching, exit_on_training_error
@@ -16,7 +17,6 @@ from regard.data.corpora import CORPORA, Pair
 from regard.data.segments import by_word
 from regard.runs import fit, load, resolve
 from regard.runs.folder import finished
-from regard.alignment.forced_alignment import align_by_aligner
 from regard.tasks.translator import Translation, Translator
 from regard.views import heat_map, save
 

@@ -11,16 +11,19 @@ of all tests are fitted anew. The files are then called planted_full_fixing.json
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
-from regard.audits.calibration import Result, fix, graded, result_of, run, separation
+from regard.audits.planted.calibration import Result, fix, graded, left_out, misjudged, run, separation
 from regard.audits.planted.kinds import KINDS
-from regard.audits.planted.summary import summary
 from regard.audits.register import AUDITS
 from regard.audits.thresholds import FIXED, GIVEN, TRAINED
 from regard.core.files import write_text
 
 FIXING, REPORTING = range(100, 105), range(5)
+TRUTH = {True: "faithful", False: "unfaithful", None: "only measurable"}
+HEADINGS = ["kind", "truth", "models", "grade: mean", "least", "most", "kind left out: mean", "least", "most"]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -60,14 +63,42 @@ def measured(seeds: range, file: Path, full: bool) -> list[Result]:
         write_text(file, json.dumps([one.as_dict() for one in found], indent=1, ensure_ascii=False) + "\n")
         print(f"{result.kind}, seed {result.seed}: {graded(result.grade()):.2f}", flush=True)
 
-    run(KINDS, seeds, quick=not full, listen=keep)
+    run(seeds, quick=not full, listen=keep)
     print(f"{len(found)} models; AUC {separation(found):.3f} with the thresholds of thresholds.py")
     return found
 
 
 def read(file: Path) -> list[Result]:
     """Results from a file."""
-    return [result_of(one) for one in json.loads(file.read_text(encoding="utf-8"))]
+    return [Result.from_dict(one) for one in json.loads(file.read_text(encoding="utf-8"))]
+
+
+def summary(fixing: Sequence[Result], reported: Sequence[Result]) -> str:
+    """How each kind was graded, which models were misjudged, and the AUC: with and without its own kind."""
+    grades, apart = [result.grade() for result in reported], left_out(fixing, reported)
+    lines = [HEADINGS, ["---"] * len(HEADINGS)]
+    for truth, name in TRUTH.items():
+        for kind in (kind for kind, entry in KINDS.items() if entry.faithful is truth):
+            ours = [i for i, result in enumerate(reported) if result.kind == kind]
+            cells = [kind, name, str(len(ours))]
+            for given in (grades, apart):
+                cells += [f"{function(graded(given[i]) for i in ours):.2f}" for function in (fmean, min, max)]
+            lines.append(cells)
+    known = sum(result.faithful is not None for result in reported)
+    wrong = [
+        "; ".join(f"{one.kind}, seed {one.seed}" for one in misjudged(reported, given)) or "none"
+        for given in (grades, apart)
+    ]
+    return "\n".join(
+        [
+            *(f"| {' | '.join(line)} |" for line in lines),
+            "",
+            f"AUC over {known} models: {separation(reported):.3f}; with each kind left out of the fixing: "
+            f"{separation(reported, apart):.3f}. Models without a grade: {grades.count(None)}.",
+            "",
+            f"On the wrong side of ½: {wrong[0]}. With the kind left out: {wrong[1]}.",
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -8,87 +8,70 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.audits.planted.kinds import Made, register
-from regard.audits.planted.planted_fit import fit
-from regard.audits.planted.planted_texts import Texts, is_label_word
-from regard.audits.planted.toy_layers import WIDTH, Scores, States, context, mean
-from regard.audits.planted.wrapper import Answer, Attending, functions_of
+from regard.audits.planted.attending import WIDTH, Answer, Attending, Toy, context, fit, of_words, scores
+from regard.audits.planted.kinds import register
+from regard.audits.planted.planted_texts import Texts
+from regard.models.classifiers.classifier_model import real
 
 SHARP = 4.0  # deviation of random scores: mostly one or two words have the weight
 
 
-class Ignoring(Attending):
+class Ignoring(Toy):
     """Predicts from the mean of the hidden states; its attention feeds an output that is only trained."""
 
     def __init__(self, scale: float) -> None:
-        super().__init__()
-        self.states, self.scores = States(), Scores(scale)
-        self.read, self.unused = nn.Linear(WIDTH, 2), nn.Linear(WIDTH, 2)
-
-    def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        return self.scores.weights(tokens, lengths)
+        super().__init__(scale=scale)
+        self.unused = nn.Linear(WIDTH, 2)
 
     def prepared(self, tokens: Tensor, lengths: Tensor) -> Answer:
-        states = self.states(tokens)
-        logits: Tensor = self.read(mean(states, lengths))
+        mean = real(lengths, tokens.shape[1]) / lengths.unsqueeze(-1)
+        logits: Tensor = self.read(context(mean, self.states(tokens)))
         return lambda weights: logits
-
-    def unused_logits(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Logits that are never used; their gradient reaches the scores, and not the hidden states."""
-        found: Tensor = self.unused(context(self.weights(tokens, lengths), self.states(tokens).detach()))
-        return found
 
 
 @register("ignored, random", faithful=False)
-def ignored_random(texts: Texts) -> Made:
+def ignored_random(texts: Texts) -> Attending:
     """The output comes from the mean of the states; the weights shown are random."""
     model = Ignoring(SHARP)
-    model.scores.requires_grad_(False)
-    fit(model, lambda x, n, y: F.cross_entropy(model(x, n), y), texts, steps=300, rate=2e-2)
-    return Made(functions_of(model))
+    model.theta.requires_grad_(False)
+    fit(model, texts, steps=300)
+    return model
 
 
 @register("ignored, trained", faithful=False)
-def ignored_trained(texts: Texts) -> Made:
+def ignored_trained(texts: Texts) -> Attending:
     """The same, with weights trained separately to lie on the words that tell the class."""
     model = Ignoring(0.1)
 
     def loss(tokens: Tensor, lengths: Tensor, wanted: Tensor) -> Tensor:
-        logits = (model(tokens, lengths), model.unused_logits(tokens, lengths))
-        return F.cross_entropy(logits[0], wanted) + F.cross_entropy(logits[1], wanted)
+        states = model.states(tokens).detach()  # the gradient of the unused logits reaches the scores alone
+        unused = model.unused(context(model.weights(tokens, lengths), states))
+        return F.cross_entropy(model(tokens, lengths), wanted) + F.cross_entropy(unused, wanted)
 
-    fit(model, loss, texts, steps=300, rate=2e-2)
-    return Made(functions_of(model), {"mass on label words": mass(model, texts)})
+    fit(model, texts, loss, steps=300)
+    model.facts["mass on label words"] = model.mass(texts)
+    return model
 
 
-class Hidden(Attending):
+class Hidden(Toy):
     """Two attentions; the one that is shown is never trained."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.states, self.shown, self.hidden = States(), Scores(SHARP), Scores()
-        self.shown.requires_grad_(False)
+        Attending.__init__(self)
+        self.bounded, self.E = True, of_words(WIDTH, 0.1)
+        self.theta, self.beta = of_words(1, SHARP).requires_grad_(False), of_words(1, 0.1)
         self.read = nn.Linear(2 * WIDTH, 2)
-
-    def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        return self.shown.weights(tokens, lengths)
 
     def prepared(self, tokens: Tensor, lengths: Tensor) -> Answer:
         states = self.states(tokens)
-        used = context(self.hidden.weights(tokens, lengths), states)
+        used = context(scores(self.beta, tokens, lengths).softmax(-1), states)
         return lambda weights: self.read(torch.cat([context(weights, states), used], -1))
 
 
 @register("hidden", faithful=False)
-def hidden(texts: Texts) -> Made:
+def hidden(texts: Texts) -> Attending:
     """Frozen random weights are shown; a second attention, that is not, does the work."""
     model = Hidden()
-    fit(model, lambda x, n, y: F.cross_entropy(model(x, n), y), texts, steps=300, rate=2e-2)
-    return Made(functions_of(model), {"mass on label words": mass(model, texts)})
-
-
-def mass(model: Attending, texts: Texts) -> float:
-    """Mean weight that is shown on the label words of a text."""
-    with torch.no_grad():
-        weights = model.weights(texts.test, torch.full((len(texts.test),), texts.test.shape[1]))
-    return float((weights * is_label_word(texts.test)).sum(-1).mean())
+    fit(model, texts, steps=300)
+    model.facts["mass on label words"] = model.mass(texts)
+    return model

@@ -5,40 +5,28 @@ about the audit: another is trained, from the next of TRIES seeds, and `tries` s
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
-from regard.audits.planted.planted_fit import BATCH, RATE, STEPS
+from regard.audits.planted.attending import BATCH, RATE, STEPS, Attending, Wrapper
 from regard.audits.planted.planted_texts import Texts, texts
-from regard.audits.planted.wrapper import Functions
 from regard.core.registry import Table
-from regard.models.classifiers import ClassifierModel
 from regard.tasks.case import Case, Trainable
 from regard.tasks.classification import ClassificationTraining
 
 TRIES = 6
 LEARNED = 0.9  # accuracy
 
-
-@dataclass(frozen=True)
-class Made:
-    """A trained model."""
-
-    functions: Functions
-    facts: dict[str, float] = field(default_factory=dict)  # measured inside it
-    succeeded: bool = True  # whether it is what its kind is, besides having learned
-    model: ClassifierModel | None = None  # what predicts, if it is a classifier of this project
+Make = Callable[[Texts], Attending]
 
 
 @dataclass(frozen=True)
 class Kind:
     """A kind of model, and whether it is faithful; None if that can only be measured."""
 
-    name: str
     faithful: bool | None
-    says: str  # one sentence
-    make: Callable[[Texts], Made]
+    make: Make
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +36,7 @@ class Planted:
     kind: str
     seed: int
     faithful: bool | None
-    made: Made
+    model: Attending
     texts: Texts
     accuracy: float
     tries: int
@@ -60,15 +48,10 @@ class Planted:
         project. It is trained again as usual (a deceptive model does not tell how it was trained);
         `trained_adversary` starts from its predictions and weights.
         """
-        predict, attention, intervene = self.made.functions
-        return Case.from_functions(
-            predict,
-            attention,
-            self.texts.test.tolist(),
-            intervene=intervene,
-            labels=self.texts.test_labels,
-            train=self.trainable() if trains else None,
-        )
+        model, given = self.model, self.texts.test.tolist()
+        intervene = model.intervene if model.intervenes else None
+        more = {"labels": self.texts.test_labels, "train": self.trainable() if trains else None}
+        return Case.from_functions(model.predict, model.attention, given, intervene=intervene, **more)
 
     def trainable(self) -> Trainable:
         """Texts to learn from, and about how the models of this project were trained on them (`fit`)."""
@@ -76,21 +59,18 @@ class Planted:
         training = ClassificationTraining(
             steps=STEPS, rate=RATE, tokens=tokens, optimiser="adam", schedule="constant", warmup=0, decay=0.0
         )
-        return Trainable(
-            self.texts.tokens.tolist(), self.texts.labels, 2, model=self.made.model, training=training
-        )
+        model = self.model.model if isinstance(self.model, Wrapper) else None
+        return Trainable(self.texts.tokens.tolist(), self.texts.labels, 2, model, training)
 
 
 KINDS: Table[Kind] = Table("kind of planted model", {})
 
 
-def register(
-    name: str, *, faithful: bool | None
-) -> Callable[[Callable[[Texts], Made]], Callable[[Texts], Made]]:
-    """Enter a function from texts to a model; its docstring is what the kind says."""
+def register(name: str, *, faithful: bool | None) -> Callable[[Make], Make]:
+    """Enter a function from texts to a model."""
 
-    def enter(make: Callable[[Texts], Made]) -> Callable[[Texts], Made]:
-        KINDS.enter(name, Kind(name, faithful, (make.__doc__ or "").strip().split("\n", 1)[0], make))
+    def enter(make: Make) -> Make:
+        KINDS.enter(name, Kind(faithful, make))
         return make
 
     return enter
@@ -102,12 +82,12 @@ def plant(kind: str, seed: int) -> Planted:
     for attempt in range(TRIES):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(1000 * seed + attempt)
-            made = entry.make(data)
-        predicted = made.functions.predict(data.test.tolist()).argmax(-1)
+            model = entry.make(data).eval().requires_grad_(False)
+        predicted = model.predict(data.test.tolist()).argmax(-1)
         accuracy = float((predicted == data.test_labels).double().mean())
-        if accuracy >= LEARNED and made.succeeded:
-            return Planted(kind, seed, entry.faithful, made, data, accuracy, attempt + 1)
+        if accuracy >= LEARNED and model.succeeded:
+            return Planted(kind, seed, entry.faithful, model, data, accuracy, attempt + 1)
     raise RuntimeError(
         f"{kind}, seed {seed}: none of {TRIES} models became what it should; the last has accuracy "
-        f"{accuracy:.2f} and {made.facts}."
+        f"{accuracy:.2f} and {model.facts}."
     )

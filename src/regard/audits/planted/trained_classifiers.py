@@ -8,63 +8,39 @@ and is not known beforehand.
 
 from typing import Any
 
-from torch import Tensor
-from torch.nn import functional as F
-
-from regard.audits.planted.kinds import Made, register
-from regard.audits.planted.planted_fit import RATE, STEPS, fit
+from regard.audits.planted.attending import Attending, Wrapper, fit
+from regard.audits.planted.kinds import register
 from regard.audits.planted.planted_texts import VOCABULARY, Texts
-from regard.audits.planted.wrapper import Wrapper, functions_of
 from regard.models.classifiers import CLASSIFIERS, ClassifierModel
 
-SMALL: dict[str, Any] = {
-    "vocabulary": VOCABULARY,
-    "classes": 2,
-    "embedding": 16,
-    "dropout": 0.0,
-    "word_dropout": 0.0,
-    "width": 32,
-}
+SMALL: dict[str, Any] = {"vocabulary": VOCABULARY, "classes": 2, "embedding": 16, "width": 32}
+SMALL |= {"dropout": 0.0, "word_dropout": 0.0}
 
 
-def mlp(**more: str) -> ClassifierModel:
-    """A small attentive MLP."""
-    return CLASSIFIERS["attentive_mlp"].make(**SMALL, **more)
+def small(name: str, **more: Any) -> ClassifierModel:
+    """A small classifier of this name."""
+    return CLASSIFIERS[name].make(**SMALL, **more)
 
 
-def bilstm() -> ClassifierModel:
-    """A small attentive BiLSTM."""
-    return CLASSIFIERS["attentive_bilstm"].make(**SMALL)
-
-
-def learned(model: ClassifierModel, texts: Texts) -> ClassifierModel:
-    """The model, trained to tell the classes apart."""
-
-    def loss(tokens: Tensor, lengths: Tensor, wanted: Tensor) -> Tensor:
-        return F.cross_entropy(model(tokens, lengths), wanted)
-
-    fit(model, loss, texts, steps=STEPS, rate=RATE)
-    return model
-
-
-def made(model: ClassifierModel, texts: Texts) -> Made:
+def trained(model: ClassifierModel, texts: Texts) -> Wrapper:
     """A classifier with one query, trained and wrapped."""
-    return Made(functions_of(Wrapper(learned(model, texts))), model=model)
+    fit(model, texts)
+    return Wrapper(model)
 
 
 @register("bounded", faithful=True)
-def bounded(texts: Texts) -> Made:
+def bounded(texts: Texts) -> Attending:
     """No context, hidden states bounded by tanh, a linear output layer; softmax."""
-    return made(mlp(), texts)
+    return trained(small("attentive_mlp"), texts)
 
 
 @register("sparse", faithful=True)
-def sparse(texts: Texts) -> Made:
+def sparse(texts: Texts) -> Attending:
     """The same with 1.5-entmax, whose weights can be 0."""
-    return made(mlp(map="entmax15"), texts)
+    return trained(small("attentive_mlp", map="entmax15"), texts)
 
 
 @register("bilstm", faithful=None)
-def contextual(texts: Texts) -> Made:
+def contextual(texts: Texts) -> Attending:
     """A BiLSTM with attention: every hidden state has seen the whole text."""
-    return made(bilstm(), texts)
+    return trained(small("attentive_bilstm"), texts)

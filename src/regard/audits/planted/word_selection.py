@@ -7,35 +7,24 @@ A rationalizer's selection z is shown as its attention. It has no `intervene`: z
 weight of a sum, and sums to as many words as are selected.
 """
 
-from typing import Any
-
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
-from regard.audits.planted.kinds import Made, register
-from regard.audits.planted.planted_fit import fit
+from regard.audits.planted.attending import Attending, Toy, fit, lengths_of, scores
+from regard.audits.planted.kinds import register
 from regard.audits.planted.planted_texts import Texts
-from regard.audits.planted.toy_layers import WIDTH, Scores, States, context
-from regard.audits.planted.trained_classifiers import SMALL
-from regard.audits.planted.wrapper import Answer, Attending, Functions, functions_of
-from regard.data.padding import padded
-from regard.models.classifiers import CLASSIFIERS
+from regard.audits.planted.trained_classifiers import small
 from regard.models.classifiers.rationalizer import Rationalizer
 
 CHOSEN = 4  # a text has at most so many label words
 RATE_OF_WORDS = 0.15  # that a rationalizer should select
 
 
-class HardSelection(Attending):
+class HardSelection(Toy):
     """ŷ = W (1/CHOSEN) Σ_{chosen j} h_j + b."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.states, self.scores, self.read = States(), Scores(), nn.Linear(WIDTH, 2)
-
     def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        theta: Tensor = self.scores(tokens, lengths)
+        theta = scores(self.theta, tokens, lengths)
         best = theta.topk(min(CHOSEN, theta.shape[-1])).indices
         chosen = torch.zeros_like(theta).scatter(-1, best, 1.0) * theta.isfinite()
         hard = chosen / chosen.sum(-1, keepdim=True)
@@ -44,44 +33,50 @@ class HardSelection(Attending):
         soft = theta.softmax(-1)
         return hard + soft - soft.detach()
 
-    def prepared(self, tokens: Tensor, lengths: Tensor) -> Answer:
-        states = self.states(tokens)
-        return lambda weights: self.read(context(weights, states))
-
 
 @register("hard selection", faithful=True)
-def hard_selection(texts: Texts) -> Made:
+def hard_selection(texts: Texts) -> Attending:
     """Four words are chosen; nothing else reaches the output."""
     model = HardSelection()
-    fit(model, lambda x, n, y: F.cross_entropy(model(x, n), y), texts, steps=400, rate=3e-2)
-    return Made(functions_of(model))
+    fit(model, texts, steps=400, rate=3e-2)
+    return model
 
 
-def rationalized(name: str, texts: Texts) -> Made:
-    """A rationalizer of this name, trained, with its selection as attention."""
-    model = CLASSIFIERS[name].make(**SMALL, window=1, target_rate=RATE_OF_WORDS)
+class Selecting(Attending):
+    """A rationalizer, with its selection as attention; it has no way to predict with another."""
+
+    intervenes = False
+
+    def __init__(self, rationalizer: Rationalizer):
+        super().__init__()
+        self.rationalizer = rationalizer
+
+    def weights(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        return self.rationalizer.selected(tokens, lengths).double()
+
+    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        logits: Tensor = self.rationalizer(tokens, lengths)
+        return logits
+
+
+def rationalized(name: str, texts: Texts) -> Attending:
+    """A rationalizer of this name, trained."""
+    model = small(name, window=1, target_rate=RATE_OF_WORDS)
     assert isinstance(model, Rationalizer)
-    fit(model, lambda x, n, y: model.loss(y, x, n) / len(y), texts, steps=350, rate=1e-2)
-    model.requires_grad_(False)
-
-    def predict(given: Any) -> Tensor:
-        found: Tensor = model(*padded(given)).double().softmax(-1)
-        return found
-
-    def attention(given: Any) -> Tensor:
-        return model.selected(*padded(given)).double()
-
-    selected = model.selected(texts.test, torch.full((len(texts.test),), texts.test.shape[1]))
-    return Made(Functions(predict, attention, None), {"words selected": float(selected.double().mean())})
+    fit(model, texts, lambda x, n, y: model.loss(y, x, n) / len(y), steps=350, rate=1e-2)
+    selecting = Selecting(model)
+    selected = selecting.weights(texts.test, lengths_of(texts.test))
+    selecting.facts["words selected"] = float(selected.mean())
+    return selecting
 
 
 @register("rationalizer, HardKuma", faithful=True)
-def hardkuma(texts: Texts) -> Made:
+def hardkuma(texts: Texts) -> Attending:
     """A rationalizer that samples the words its predictor sees; the selection is shown."""
     return rationalized("rationalizer_hardkuma", texts)
 
 
 @register("rationalizer, entmax", faithful=True)
-def entmax(texts: Texts) -> Made:
+def entmax(texts: Texts) -> Attending:
     """A deterministic rationalizer; the selection is shown."""
     return rationalized("rationalizer_entmax", texts)

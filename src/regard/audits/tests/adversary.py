@@ -18,10 +18,8 @@ import math
 import torch
 from torch import Tensor
 
-from regard.audits.finding import Finding
-from regard.audits.measures import bootstrap, jsd, tvd
-from regard.audits.register import register
-from regard.audits.tests.shuffled_weights import shuffled
+from regard.audits.measures import jsd, shuffled, tvd
+from regard.audits.register import Finding, register
 from regard.tasks.case import Case, CaseBatch
 
 FAR = 0.5  # weights with a JSD above it are very different
@@ -33,69 +31,67 @@ def adversary(
 ) -> Finding:
     """Search for other weights with the same prediction."""
     case.require_intervention()
-    longer = case.longer
     generator = torch.Generator().manual_seed(seed)
 
     def most_different(batch: CaseBatch) -> Tensor:
-        best = drawn(batch, epsilon, draws, generator)
+        search = Search(batch, epsilon, generator)
+        search.draw(draws)
         if case.differentiable:
-            best = torch.maximum(best, optimised(batch, epsilon, steps, generator))
-        return best
+            search.descend(steps)
+        return search.best
 
-    found = case.each(most_different)[longer]
-    far = (found > FAR).double()
-    return Finding(
-        float(far.mean()),
-        1.0,
-        bootstrap(far, seed=seed),
-        len(longer),
+    found = case.each(most_different)[case.longer]
+    says = (
         f"share of texts where weights of JSD > {FAR} keep the prediction (TVD ≤ {epsilon}); "
-        "baseline: of a model that ignores its weights",
-        details={
-            "mean JSD": float(found.mean()),
-            "largest possible": math.log(2),
-            "search": "gradient" if case.differentiable else "drawn",
-            "JSD": found.tolist(),
-        },
+        "baseline: of a model that ignores its weights"
     )
+    details = {
+        "mean JSD": found.mean(),
+        "largest possible": math.log(2),
+        "search": "gradient" if case.differentiable else "drawn",
+        "JSD": found,
+    }
+    return Finding.of(found > FAR, 1.0, says, seed, details)
 
 
-def optimised(batch: CaseBatch, epsilon: float, steps: int, generator: torch.Generator) -> Tensor:
-    """The largest JSD (b,) of weights that keep the prediction, by gradient descent."""
-    real, mass = batch.real.unsqueeze(-2), batch.weights.sum(-1, keepdim=True)
-    base = batch.weights / mass.clamp(min=1e-300)
-    # Start far from the weights: the tokens in the opposite order, and some noise.
-    order = torch.where(real, base, 2.0).argsort(-1).argsort(-1)  # 0 for the least weight
-    start = -order.double() / batch.lengths.view(-1, 1, 1) * 4
-    theta = (start + torch.randn(base.shape, generator=generator)).requires_grad_()
-    optimiser = torch.optim.Adam([theta], lr=0.1)
-    best = torch.zeros(len(base), dtype=torch.float64)
-    for _ in range(steps):
-        weights = theta.masked_fill(~real, -torch.inf).softmax(-1)
-        far = jsd(weights, base).mean(-1)
-        moved = tvd(batch.intervene(weights * mass), batch.probabilities)
-        best = torch.where((moved <= epsilon) & (far > best), far.detach(), best)
-        loss = (-far + 10 * (moved - epsilon).clamp(min=0)).sum()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    return best
+class Search:
+    """Looks for weights of the texts of a batch that keep the predictions; `best` is the largest JSD (b,)."""
 
+    def __init__(self, batch: CaseBatch, epsilon: float, generator: torch.Generator):
+        self.batch, self.epsilon, self.generator = batch, epsilon, generator
+        self.mass = batch.weights.sum(-1, keepdim=True)  # (b, k, 1)
+        self.base = batch.weights / self.mass.clamp(min=1e-300)
+        self.best = torch.zeros(len(self.base), dtype=torch.float64)
 
-def drawn(batch: CaseBatch, epsilon: float, draws: int, generator: torch.Generator) -> Tensor:
-    """The largest JSD (b,) of weights that keep the prediction, among those drawn."""
-    mass = batch.weights.sum(-1, keepdim=True)
-    base = batch.weights / mass.clamp(min=1e-300)
-    best = torch.zeros(len(base), dtype=torch.float64)
-    with torch.no_grad():
+    def consider(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """How far weights (b, k, n) are from the model's, and how far they move predictions: (b,) each."""
+        far = jsd(weights, self.base).mean(-1)
+        moved = tvd(self.batch.intervene(weights * self.mass), self.batch.probabilities)
+        found = (moved <= self.epsilon) & (far > self.best)
+        self.best = torch.where(found, far.detach(), self.best)
+        return far, moved
+
+    def draw(self, draws: int) -> None:
+        """Shuffled weights, and all weight on one token, in turns."""
         for number in range(draws):
-            order = shuffled(batch.real, generator)
-            if number % 2:  # all weight on one token
-                other = torch.zeros_like(base).scatter(
-                    -1, order[:, :1, None].expand(-1, base.shape[1], 1), 1.0
-                )
+            order = shuffled(self.batch.real, self.generator).unsqueeze(-2).expand_as(self.base)
+            if number % 2:
+                other = torch.zeros_like(self.base).scatter(-1, order[..., :1], 1.0)
             else:
-                other = base.gather(-1, order.unsqueeze(-2).expand_as(base))
-            far, moved = jsd(other, base).mean(-1), tvd(batch.intervene(other * mass), batch.probabilities)
-            best = torch.where((moved <= epsilon) & (far > best), far, best)
-    return best
+                other = self.base.gather(-1, order)
+            with torch.no_grad():
+                self.consider(other)
+
+    def descend(self, steps: int) -> None:
+        """Gradient descent, from far off: the tokens in the opposite order, and some noise."""
+        real = self.batch.real.unsqueeze(-2)
+        order = torch.where(real, self.base, 2.0).argsort(-1).argsort(-1)  # 0 for the least weight
+        start = -order.double() / self.batch.lengths.view(-1, 1, 1) * 4
+        theta = (start + torch.randn(start.shape, generator=self.generator)).requires_grad_()
+        optimiser = torch.optim.Adam([theta], lr=0.1)
+        for _ in range(steps):
+            far, moved = self.consider(theta.masked_fill(~real, -torch.inf).softmax(-1))
+            loss = (-far + 10 * (moved - self.epsilon).clamp(min=0)).sum()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()

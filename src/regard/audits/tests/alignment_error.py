@@ -8,8 +8,7 @@ Och & Ney (2003), "A Systematic Comparison of Various Statistical Alignment Mode
 29(1), §6, for the error rate.
 """
 
-from regard.audits.finding import Finding
-from regard.audits.register import register
+from regard.audits.register import Finding, register
 from regard.tasks.case import Case, NotApplicable
 
 

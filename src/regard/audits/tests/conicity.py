@@ -11,9 +11,7 @@ Mohankumar et al. (2020), "Towards Transparent and Explainable Attention Models"
 import torch
 from torch import Tensor
 
-from regard.audits.finding import Finding
-from regard.audits.measures import bootstrap
-from regard.audits.register import register
+from regard.audits.register import Finding, register
 from regard.models.classifiers.regularizers.diversity import conicity as cone
 from regard.tasks.case import Case, CaseBatch, NotApplicable
 
@@ -29,12 +27,6 @@ def conicity(case: Case, *, seed: int = 0) -> Finding:
         both = states_of(case.texts_of(batch), batch.rows)
         return torch.stack([cone(x.double(), batch.lengths) for x in both], -1)
 
-    found = case.each(narrow)[case.longer]
-    states, vectors = found.unbind(-1)
-    return Finding(
-        float(states.mean()),
-        float(vectors.mean()),
-        bootstrap(states, seed=seed),
-        len(found),
-        "mean cosine of hidden states with their mean; baseline: of the word vectors",
-    )
+    states, vectors = case.each(narrow)[case.longer].unbind(-1)
+    says = "mean cosine of hidden states with their mean; baseline: of the word vectors"
+    return Finding.of(states, vectors, says, seed)

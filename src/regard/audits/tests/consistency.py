@@ -8,10 +8,9 @@ class stays is not enough: with the weights of another model trained on the same
 """
 
 import torch
+from torch import Tensor
 
-from regard.audits.finding import Finding
-from regard.audits.measures import bootstrap
-from regard.audits.register import register
+from regard.audits.register import Finding, register
 from regard.tasks.case import Case, CaseBatch
 
 NEAR = 0.1  # of log p: rounding is far below, whatever the precision
@@ -24,18 +23,12 @@ def consistency(case: Case, *, seed: int = 0) -> Finding:
     case.require_intervention()
     case.require_several_classes()
 
-    def same(batch: CaseBatch) -> torch.Tensor:
+    def same(batch: CaseBatch) -> Tensor:
         with torch.no_grad():
             found = batch.intervene(batch.weights)
         moved = (found.clamp(min=LEAST).log() - batch.probabilities.clamp(min=LEAST).log()).abs().amax(-1)
-        return torch.stack([(moved <= NEAR).double(), (found.argmax(-1) == batch.decision).double()], -1)
+        return torch.stack([moved <= NEAR, found.argmax(-1) == batch.decision], -1).double()
 
     found, stays = case.each(same).unbind(-1)
-    return Finding(
-        float(found.mean()),
-        1.0,
-        bootstrap(found, seed=seed),
-        len(found),
-        "share of predictions that stay the same with the shown weights put back; baseline: with its own",
-        details={"decision stays": float(stays.mean())},
-    )
+    says = "share of predictions that stay the same with the shown weights put back; baseline: with its own"
+    return Finding.of(found, 1.0, says, seed, {"decision stays": stays.mean()})

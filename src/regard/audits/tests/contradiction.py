@@ -13,9 +13,8 @@ norm hides is not found in this way: with all the weight on one word, its length
 import torch
 from torch import Tensor
 
-from regard.audits.finding import Finding
-from regard.audits.measures import bootstrap, jsd
-from regard.audits.register import register
+from regard.audits.measures import jsd
+from regard.audits.register import Finding, register
 from regard.audits.tests.adversary import FAR
 from regard.tasks.case import Case, CaseBatch, NotApplicable
 
@@ -25,17 +24,15 @@ def contradiction(case: Case, *, seed: int = 0) -> Finding:
     """Give all weight to words that by themselves have another class."""
     case.require_intervention()
     case.require_several_classes()
-    longer = case.longer
 
     def stays(batch: CaseBatch) -> Tensor:
-        texts = case.texts_of(batch)
         rows = batch.rows.repeat_interleave(batch.lengths)
-        differs = torch.zeros(batch.real.shape, dtype=torch.bool)
-        alone = case.predict([[token] for text in texts for token in text], rows).argmax(-1)
+        alone = case.predict([[token] for text in case.texts_of(batch) for token in text], rows).argmax(-1)
+        differs = torch.zeros_like(batch.real)
         differs[batch.real] = alone != case.decision[rows]
         mass = batch.weights.sum(-1, keepdim=True)  # (b, k, 1)
         base = batch.weights / mass.clamp(min=1e-300)
-        kept, tested = torch.zeros(2, len(texts), dtype=torch.float64)
+        kept, tested = torch.zeros(2, len(base), dtype=torch.float64)
         for position in range(batch.real.shape[-1]):
             here = differs[:, position]
             if not bool(here.any()):
@@ -48,16 +45,12 @@ def contradiction(case: Case, *, seed: int = 0) -> Finding:
             tested += here
         return torch.where(tested > 0, kept / tested, torch.nan)
 
-    found = case.each(stays)[longer]
+    found = case.each(stays)[case.longer]
     known = found[found.isfinite()]
     if not len(known):
         raise NotApplicable("no text has a word that by itself has another class than the text")
-    return Finding(
-        float(known.mean()),
-        1.0,
-        bootstrap(known, seed=seed),
-        len(known),
+    says = (
         "share of words that by themselves have another class, where the decision stays with all weight on "
-        "them; baseline: of a model that ignores its weights",
-        details={"undefined": len(case) - len(known)},
+        "them; baseline: of a model that ignores its weights"
     )
+    return Finding.of(known, 1.0, says, seed, {"undefined": len(case) - len(known)})

@@ -12,11 +12,11 @@ Jain & Wallace (2019), "Attention is not Explanation", arXiv:1902.10186, §4.1.
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
-from regard.audits.finding import Finding
-from regard.audits.measures import bootstrap, kendall
-from regard.audits.register import register
+from regard.audits.measures import kendall
+from regard.audits.register import Finding, register
 from regard.tasks.case import Case, NotApplicable, pad_rows
 
 
@@ -41,18 +41,12 @@ def _found(case: Case, other: Sequence[Tensor], what: str, seed: int) -> Finding
         )
     try:
         control = agreement(case, case.gradient, case.leave_one_out)
-        baseline = float(control[control.isfinite()].mean())
+        baseline = control[control.isfinite()]
     except NotApplicable:
-        baseline = 0.0
-    return Finding(
-        float(known.mean()),
-        baseline,
-        bootstrap(known, seed=seed),
-        len(known),
-        f"rank correlation (Kendall's τ) of a word's weight with {what}; "
-        "baseline: of gradient with leave-one-out (0 if there is no gradient)",
-        details={"undefined": len(case) - len(known), "tau": known.tolist()},
-    )
+        baseline = torch.zeros(1)
+    says = f"rank correlation (Kendall's τ) of a word's weight with {what}; "
+    says += "baseline: of gradient with leave-one-out (0 if there is no gradient)"
+    return Finding.of(known, baseline, says, seed, {"undefined": len(case) - len(known), "tau": known})
 
 
 def agreement(case: Case, one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:

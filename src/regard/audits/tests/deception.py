@@ -21,11 +21,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.audits.finding import Finding
-from regard.audits.measures import bootstrap
-from regard.audits.register import register
-from regard.audits.retraining import correct, hide_tokens, new_model, retrain, trainable_of
-from regard.audits.small_mlp import small_mlp
+from regard.audits.register import Finding, register
+from regard.audits.retraining import correct, hide_tokens, model_of, retrain, small_mlp, trainable_of
 from regard.tasks.case import Case, CaseBatch, NotApplicable, Trainable, pad_rows
 
 LONG = 2.0  # hidden states of these words that grow by this factor, compared with others, are a leak
@@ -43,15 +40,12 @@ def deception(
     most: int = 500,
 ) -> Finding:
     """Train again with a penalty for weight on the words that matter."""
-    train, own = trainable_of(case), correct(case)
-    if train.model is None:
-        new_model(train, seed)  # refuses
-    assert case.labels is not None and train.model is not None
+    train, own = trainable_of(case), correct(case, case.decision)
+    vocabulary = model_of(train).config.vocabulary
     forbidden = sorted(words if words is not None else that_matter(case, train, most, seed))
-    blind = Case.from_model(
-        retrain(train, hide=forbidden, seed=seed, steps=steps), hide_tokens(case.texts, forbidden)
-    )
-    needed = float(own.mean() - (blind.decision == case.labels).double().mean())
+    without = retrain(train, hide=forbidden, seed=seed, steps=steps)
+    blind = Case.from_model(without, hide_tokens(case.texts, forbidden))
+    needed = float(own.mean() - correct(case, blind.decision).mean())
     if needed <= 0.02:
         raise NotApplicable(
             f"a model that never sees the {len(forbidden)} words that matter most loses only "
@@ -59,43 +53,33 @@ def deception(
         )
     penalty: dict[str, Any] = {"regularizers": {"deceive": strength}, "forbidden": forbidden, "seed": seed}
     deceptive = Case.from_model(retrain(train, **penalty, steps=steps), case.texts)
-    right = (deceptive.decision == case.labels).double()
-    mlp = small_mlp(
-        train.texts,
-        train.labels,
-        train.classes,
-        train.model.config.vocabulary,
-        steps=min(500, steps or train.training.steps),
-    )
+    few = min(500, steps or train.training.steps)
+    mlp = small_mlp(train.texts, train.labels, train.classes, vocabulary, steps=few)
     control = Case.from_model(retrain(mlp, **penalty), case.texts)
-    control_right = (control.decision == case.labels).double()
-    ratios = [length_ratio(one, forbidden) for one in (case, deceptive)]
+    right, control_right = (correct(case, one.decision) for one in (deceptive, control))
     lost, kept = own - right, float(right.mean() - control_right.mean())
-    before, after = ratios
+    before, after = (length_ratio(one, forbidden) for one in (case, deceptive))
     by_norms = before is not None and after is not None and after / before >= LONG
     change = change_elsewhere(deceptive, forbidden)
     by_context = change is not None and change > MOVED and kept > needed / 2
     leaks = [name for name, there in (("context", by_context), ("norms", by_norms)) if there]
-    return Finding(
-        float(lost.mean()),
-        needed,
-        bootstrap(lost, seed=seed),
-        len(case),
-        f"accuracy lost by hiding attention to {len(forbidden)} words that matter; baseline: by losing them",
-        details={
-            "mass before": float(mass(case, forbidden).mean()),
-            "mass left": float(mass(deceptive, forbidden).mean()),
-            "accuracy": float(own.mean()),
-            "accuracy deceiving": float(right.mean()),
-            "accuracy without these words": float(own.mean()) - needed,
-            "accuracy deceiving, one word at a time": float(control_right.mean()),
-            "mass left, one word at a time": float(mass(control, forbidden).mean()),
-            "length of their states over others, before and after": ratios,
-            "change of others' states without them": change,
-            "leaks through": leaks if float(lost.mean()) < needed / 2 else [],
-            "words": len(forbidden),
-        },
+    says = (
+        f"accuracy lost by hiding attention to {len(forbidden)} words that matter; baseline: by losing them"
     )
+    details = {
+        "mass before": mass(case, forbidden).mean(),
+        "mass left": mass(deceptive, forbidden).mean(),
+        "accuracy": own.mean(),
+        "accuracy deceiving": right.mean(),
+        "accuracy without these words": float(own.mean()) - needed,
+        "accuracy deceiving, one word at a time": control_right.mean(),
+        "mass left, one word at a time": mass(control, forbidden).mean(),
+        "length of their states over others, before and after": [before, after],
+        "change of others' states without them": change,
+        "leaks through": leaks if float(lost.mean()) < needed / 2 else [],
+        "words": len(forbidden),
+    }
+    return Finding.of(lost, needed, says, seed, details)
 
 
 def that_matter(case: Case, train: Trainable, most: int, seed: int) -> list[Any]:

@@ -10,9 +10,8 @@ there is no rest: every weight is then 0.
 import torch
 from torch import Tensor
 
-from regard.audits.finding import Finding
-from regard.audits.measures import bootstrap, jsd
-from regard.audits.register import register
+from regard.audits.measures import jsd
+from regard.audits.register import Finding, register
 from regard.tasks.case import Case, CaseBatch
 
 
@@ -21,40 +20,29 @@ def erasure(case: Case, *, seed: int = 0) -> Finding:
     """Set the largest weight to 0, or that of another word."""
     case.require_intervention()
     case.require_several_classes()
-    longer = case.longer
     generator = torch.Generator().manual_seed(seed)
 
     def flips(batch: CaseBatch) -> Tensor:
         top = batch.shown.argmax(-1, keepdim=True)  # (b, 1)
         chance = torch.rand(batch.real.shape, generator=generator)
         other = torch.where(batch.real, chance, -1.0).scatter(-1, top, -1.0).argmax(-1, keepdim=True)
-        both = [batch.intervene(renormalised_without(batch.weights, at)) for at in (top, other)]
+        gone = [torch.zeros_like(batch.real).scatter(-1, at, True) for at in (top, other)]
+        both = [batch.intervene(renormalised_without(batch.weights, at)) for at in gone]
         flip = [(one.argmax(-1) != batch.decision).double() for one in both]
         moved = [jsd(one, batch.probabilities) for one in both]
         return torch.stack([*flip, *moved], -1)  # (b, 4)
 
-    found = case.each(flips)[longer]
-    by_top, by_other, moved_top, moved_other = found.unbind(-1)
-    both = (by_top * 2 + by_other).long()
-    return Finding(
-        float(by_top.mean()),
-        float(by_other.mean()),
-        bootstrap(by_top, seed=seed),
-        len(longer),
-        "share of decisions that flip without the largest weight; baseline: without a random other one",
-        details={
-            "neither": float((both == 0).double().mean()),
-            "random only": float((both == 1).double().mean()),
-            "top only": float((both == 2).double().mean()),
-            "both": float((both == 3).double().mean()),
-            "larger change by top": float((moved_top > moved_other).double().mean()),
-        },
-    )
+    by_top, by_other, moved_top, moved_other = case.each(flips)[case.longer].unbind(-1)
+    both = by_top * 2 + by_other
+    cases = ("neither", "random only", "top only", "both")
+    details = {name: (both == i).double().mean() for i, name in enumerate(cases)}
+    details["larger change by top"] = (moved_top > moved_other).double().mean()
+    says = "share of decisions that flip without the largest weight; baseline: without a random other one"
+    return Finding.of(by_top, by_other, says, seed, details)
 
 
-def renormalised_without(weights: Tensor, positions: Tensor) -> Tensor:
-    """Weights (b, k, n) with 0 at positions (b, m), the others of each query renormalised to the same sum."""
-    index = positions.unsqueeze(-2).expand(-1, weights.shape[-2], -1)
-    left = weights.scatter(-1, index, 0.0)
+def renormalised_without(weights: Tensor, gone: Tensor) -> Tensor:
+    """Weights (b, k, n) with 0 where `gone` (b, n), the others of each query renormalised to the same sum."""
+    left = torch.where(gone.unsqueeze(-2), 0, weights)
     before, after = weights.sum(-1, keepdim=True), left.sum(-1, keepdim=True)
     return torch.where(after > 0, left * (before / torch.where(after > 0, after, 1)), 0)

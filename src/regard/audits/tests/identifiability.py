@@ -12,11 +12,8 @@ Brunner et al. (2020), "On Identifiability in Transformers", arXiv:1908.04211, Â
 """
 
 import torch
-from torch import Tensor
 
-from regard.audits.finding import Finding
-from regard.audits.measures import bootstrap
-from regard.audits.register import register
+from regard.audits.register import Finding, register
 from regard.models.token_identity import identified, linear_map
 from regard.tasks.case import Case, NotApplicable
 
@@ -30,32 +27,15 @@ def identifiability(case: Case, *, seed: int = 0) -> Finding:
     if len(rows) < 2:
         raise NotApplicable("one half of the texts is needed to fit a map, and there is only one text")
     order = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))].tolist()
-    halves = [order[::2], order[1::2]]
-    read = [_read(case, half) for half in halves]
-    shares, chances = [], []
-    for half, (states, vectors, lengths), (others, their_vectors, their_lengths) in zip(
-        halves, read, read[::-1], strict=True
-    ):
-        g = linear_map(others, their_vectors, their_lengths)
-        shares.append(identified(states, vectors, lengths, g=g).sum(-1) / lengths)
-        chances += [sum(text.count(t) for t in text) / len(text) ** 2 for text in _texts(case, half)]
-    found = torch.cat(shares)
-    return Finding(
-        float(found.mean()),
-        sum(chances) / len(chances),
-        bootstrap(found, seed=seed),
-        len(found),
-        "share of hidden states from which a linear map finds their word in the text; baseline: by chance",
-    )
-
-
-def _read(case: Case, rows: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """Hidden states and vectors (b, n, d), and lengths (b,), of these texts."""
-    assert case.states is not None
-    at = torch.tensor(rows)
-    states, vectors = case.states(_texts(case, rows), at)
-    return states.double(), vectors.double(), case.lengths[at]
-
-
-def _texts(case: Case, rows: list[int]) -> list[list[object]]:
-    return [list(case.texts[i]) for i in rows]
+    halves, chances = [], []
+    for half in (order[::2], order[1::2]):
+        texts, at = [list(case.texts[i]) for i in half], torch.tensor(half)
+        states, vectors = (x.double() for x in case.states(texts, at))  # (b, n, d) each
+        halves.append((states, vectors, case.lengths[at]))
+        chances += [sum(text.count(t) for t in text) / len(text) ** 2 for text in texts]
+    shares = [
+        identified(*here, g=linear_map(*there)).sum(-1) / here[2]
+        for here, there in zip(halves, halves[::-1], strict=True)
+    ]
+    says = "share of hidden states from which a linear map finds their word in the text; baseline: by chance"
+    return Finding.of(torch.cat(shares), sum(chances) / len(chances), says, seed)

@@ -14,9 +14,8 @@ Kindermans et al. (2017), "The (Un)reliability of saliency methods", arXiv:1711.
 
 import torch
 
-from regard.audits.finding import Finding
-from regard.audits.measures import bootstrap, kendall
-from regard.audits.register import register
+from regard.audits.measures import kendall
+from regard.audits.register import Finding, register
 from regard.tasks.case import Case, NotApplicable
 
 
@@ -46,15 +45,7 @@ def shift(case: Case, *, seed: int = 0) -> Finding:
     found, tau = torch.cat(changed), torch.cat(ranks)
     if not len(found):
         raise NotApplicable("no text has two tokens or more")
-    return Finding(
-        float(found.mean()),
-        0.0,
-        bootstrap(found, seed=seed),
-        len(found),
-        "share of texts whose top word by gradient × input changes if vectors and model are shifted; "
-        "baseline: by the gradient alone",
-        details={
-            "order changed": float((tau < 1).double().mean()),
-            "Kendall's τ of the two orders": float(tau.nanmean()),
-        },
-    )
+    says = "share of texts whose top word by gradient × input changes if vectors and model are shifted; "
+    says += "baseline: by the gradient alone"
+    details = {"order changed": (tau < 1).double().mean(), "Kendall's τ of the two orders": tau.nanmean()}
+    return Finding.of(found, 0.0, says, seed, details)

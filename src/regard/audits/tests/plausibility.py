@@ -15,9 +15,7 @@ Jacovi & Goldberg (2020), arXiv:2004.03685, keep plausible and faithful apart.
 import torch
 from torch import Tensor
 
-from regard.audits.finding import Finding
-from regard.audits.measures import bootstrap
-from regard.audits.register import register
+from regard.audits.register import Finding, register
 from regard.tasks.case import Case, NotApplicable
 
 
@@ -26,7 +24,7 @@ def plausibility(case: Case, *, seed: int = 0) -> Finding:
     """Compare weights with what people marked."""
     if case.highlights is None:
         raise NotApplicable("nobody has marked the words that decide")
-    found, by_chance = [], []
+    found, shares = [], []
     for number, (shown, given) in enumerate(zip(case.shown, case.highlights, strict=True), 1):
         marks = torch.as_tensor(given, dtype=torch.bool)
         if marks.shape != shown.shape:
@@ -35,23 +33,14 @@ def plausibility(case: Case, *, seed: int = 0) -> Finding:
             )
         if bool(marks.any()) and not bool(marks.all()):
             found.append([auc(shown, marks), *overlap(shown, marks)])
-            by_chance.append(float(marks.double().mean()))
+            shares.append(float(marks.double().mean()))
     if not found:
         raise NotApplicable("no text has both words that were marked and words that were not")
     areas, f1, iou = torch.tensor(found, dtype=torch.float64).unbind(-1)
-    return Finding(
-        float(areas.mean()),
-        0.5,
-        bootstrap(areas, seed=seed),
-        len(found),
-        "AUC of weights against the words that people marked; baseline: of random weights",
-        details={
-            "token F1": float(f1.mean()),
-            "token F1 at random": sum(by_chance) / len(by_chance),
-            "IoU": float(iou.mean()),
-            "AUC": areas.tolist(),
-        },
-    )
+    by_chance = sum(shares) / len(shares)
+    details = {"token F1": f1.mean(), "token F1 at random": by_chance, "IoU": iou.mean(), "AUC": areas}
+    says = "AUC of weights against the words that people marked; baseline: of random weights"
+    return Finding.of(areas, 0.5, says, seed, details)
 
 
 def auc(scores: Tensor, marks: Tensor) -> float:

@@ -9,11 +9,9 @@ Wiegreffe & Pinter (2019), arXiv:1908.04626, §3.3, take it as the least JSD tha
 import torch
 from torch import Tensor
 
-from regard.audits.finding import Finding
-from regard.audits.measures import bootstrap, jsd, tvd
-from regard.audits.register import register
+from regard.audits.measures import jsd, shuffled, tvd
+from regard.audits.register import Finding, register
 from regard.audits.retraining import retrain, trainable_of
-from regard.audits.tests.shuffled_weights import shuffled
 from regard.tasks.case import Case, CaseBatch, pad_rows
 
 
@@ -26,22 +24,16 @@ def seeds(case: Case, *, seed: int = 0, others: int = 2, steps: int | None = Non
     for number in range(1, others + 1):
         other = Case.from_model(retrain(train, seed=seed + number, steps=steps), case.texts)
         far.append(jsd(own, pad_rows(other.shown)))
-        agree.append((other.decision == case.decision).double())
+        agree.append(other.decision == case.decision)
         moved.append(tvd(other.probabilities, case.probabilities))
 
     def by_chance(batch: CaseBatch) -> Tensor:
         return jsd(batch.shown.gather(-1, shuffled(batch.real, generator)), batch.shown)
 
-    found = torch.stack(far).mean(0)
-    return Finding(
-        float(found.mean()),
-        float(case.each(by_chance).mean()),
-        bootstrap(found, seed=seed),
-        len(case),
-        "JSD of weights between seeds; baseline: of weights with themselves, shuffled",
-        details={
-            "decisions that agree": float(torch.stack(agree).mean()),
-            "TVD": float(torch.stack(moved).mean()),
-            "seeds": others + 1,
-        },
-    )
+    says = "JSD of weights between seeds; baseline: of weights with themselves, shuffled"
+    details = {
+        "decisions that agree": torch.stack(agree).double().mean(),
+        "TVD": torch.stack(moved).mean(),
+        "seeds": others + 1,
+    }
+    return Finding.of(torch.stack(far).mean(0), case.each(by_chance), says, seed, details)

@@ -11,9 +11,8 @@ Jain & Wallace (2019), "Attention is not Explanation", arXiv:1902.10186, §4.2.1
 import torch
 from torch import Tensor
 
-from regard.audits.finding import Finding
-from regard.audits.measures import bootstrap, tvd
-from regard.audits.register import register
+from regard.audits.measures import shuffled, tvd
+from regard.audits.register import Finding, register
 from regard.tasks.case import Case, CaseBatch
 
 
@@ -32,20 +31,10 @@ def permutation(case: Case, *, shuffles: int = 100, seed: int = 0) -> Finding:
 
     medians = case.each(moved)
     other = torch.randperm(len(case), generator=generator)
-    return Finding(
-        float(medians.median()),
-        float(tvd(case.probabilities, case.probabilities[other]).mean()),
-        bootstrap(medians, lambda drawn: drawn.median(-1).values, seed=seed),
-        len(case),
-        f"median change (TVD) of the prediction over {shuffles} shuffles; baseline: mean between two texts",
-        details={"mean": float(medians.mean()), "most": [float(q) for q in _by_largest(case, medians)]},
-    )
-
-
-def shuffled(real: Tensor, generator: torch.Generator) -> Tensor:
-    """A random order of the tokens of each text (b, n), padding at the end."""
-    chance = torch.rand(real.shape, generator=generator)
-    return torch.where(real, chance, 2.0).argsort(-1)
+    baseline = tvd(case.probabilities, case.probabilities[other])
+    says = f"median change (TVD) of the prediction over {shuffles} shuffles; baseline: mean between two texts"
+    details = {"mean": medians.mean(), "most": _by_largest(case, medians)}
+    return Finding.of(medians, baseline, says, seed, details, lambda drawn: drawn.median(-1).values)
 
 
 def _by_largest(case: Case, medians: Tensor) -> list[float]:

@@ -15,9 +15,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.audits.finding import Finding
-from regard.audits.measures import bootstrap
-from regard.audits.register import register
+from regard.audits.register import Finding, register
 from regard.tasks.case import Case
 
 SHARE = 0.2
@@ -26,30 +24,20 @@ SHARE = 0.2
 @register("necessary", graded="difference")
 def comprehensiveness(case: Case, *, seed: int = 0) -> Finding:
     """Delete the words of most weight."""
-    return _found(
-        case, keep=False, seed=seed, says="fall of the class's probability without the top fifth of words"
-    )
+    return _found(case, False, seed, "fall of the class's probability without the top fifth of words")
 
 
 @register(None, better="lower", graded="difference")
 def sufficiency(case: Case, *, seed: int = 0) -> Finding:
     """Keep only the words of most weight."""
-    return _found(
-        case, keep=True, seed=seed, says="fall of the class's probability with the top fifth of words alone"
-    )
+    return _found(case, True, seed, "fall of the class's probability with the top fifth of words alone")
 
 
-def _found(case: Case, *, keep: bool, seed: int, says: str) -> Finding:
+def _found(case: Case, keep: bool, seed: int, says: str) -> Finding:
     generator = torch.Generator().manual_seed(seed)
     chance = [torch.rand(int(n), generator=generator) for n in case.lengths]
     by_weight, by_chance = (fall(case, scores, keep) for scores in (case.shown, chance))
-    return Finding(
-        float(by_weight.mean()),
-        float(by_chance.mean()),
-        bootstrap(by_weight, seed=seed),
-        len(by_weight),
-        f"{says}; baseline: with random words",
-    )
+    return Finding.of(by_weight, by_chance, f"{says}; baseline: with random words", seed)
 
 
 def fall(case: Case, scores: Sequence[Tensor], keep: bool) -> Tensor:
