@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.bench.machine import PEERS
-from regard.bench.report import details, markdown, summary
+from regard.bench.speed_report import details, markdown, summary
 from regard.maps import MAPS
 from regard.scores import SCORES
 

@@ -6,7 +6,7 @@ from math import ceil, floor
 import numpy as np
 import pytest
 
-from regard.alignment.choose import Head, Rule, View, choose_rule, choose_view, choose_views, rules
+from regard.alignment.choose import Head, HeadView, Rule, choose_rule, choose_view, choose_views, rules
 from regard.alignment.extraction import above, argmax, matching, mutual
 from regard.alignment.links import Links
 from regard.alignment.pair_weights import PairWeights
@@ -108,7 +108,7 @@ def spoilt(gold, chance, share=0.3):
 def test_head_and_shift_are_found_without_links(shift, back):
     chance = np.random.default_rng(0)
     forward, reverse, gold = sentences(chance, shift, back)
-    one, other = View(Head(0, 1), shift), View(Head(1), back)
+    one, other = HeadView(Head(0, 1), shift), HeadView(Head(1), back)
     assert choose_views(forward, reverse, spoilt(gold, chance)) == (one, other)
     assert choose_view(forward, spoilt(gold, chance)) == one
 

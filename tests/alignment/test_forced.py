@@ -84,7 +84,7 @@ def test_one_head_may_be_asked_for():
 
 
 def test_a_system_aligns():
-    assert regard.load.__module__ == "regard.runs.load"
+    assert regard.load.__module__ == "regard.runs.folder"
     translator = system("luong")
     found = translator.align(PAIRS, method="argmax")
     assert found.links == align(translator, PAIRS, method="argmax").links

@@ -52,7 +52,7 @@ def test_heads_of_sentences(folder, tmp_path):
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(one["layer"], one["head"]) for one in found] == [(1, 1), (1, 2)]
     assert {"positional", "rare words"} <= set(found[0]["scores"])
-    assert set(found[0]["scores"]["positional"][0]) == {"what", "score", "yardstick", "count", "plays"}
+    assert set(found[0]["scores"]["positional"][0]) == {"what", "score", "baseline", "count", "plays"}
     shown = run("heads", folder, "--source", tmp_path / "s")
     assert "1.2" in shown.stdout and "of 2 heads have a role" in shown.stdout
 

@@ -42,7 +42,7 @@ def test_a_head_that_looks_back_is_positional():
     found = by_what(role)
     assert found["−1"].scores.item() == 1 and found["−1"].count == 5  # the first has none before it
     assert found["0"].scores.item() == pytest.approx(2 / 7)  # the first looks at itself, in both
-    assert found["−1"].yardstick == pytest.approx((4 / 5 + 1 / 2) / 5)
+    assert found["−1"].baseline == pytest.approx((4 / 5 + 1 / 2) / 5)
     assert role.plays(found["−1"]).item() and not role.plays(found["+1"]).item()
 
 
@@ -74,7 +74,7 @@ def test_rare_words():
     role.see(looks([0, 0, 0]), three([9, 1, 2]))  # never seen is the rarest of all
     (found,) = role.found()
     assert found.count == 9 and found.scores.item() == pytest.approx(7 / 9)
-    assert found.yardstick == pytest.approx((1 + 2 + 1) / 9)
+    assert found.baseline == pytest.approx((1 + 2 + 1) / 9)
     assert role.plays(found).item()
     assert RareWords(counts, common=6).rarest([3, 5]) is None
 
@@ -89,7 +89,7 @@ def test_subwords_by_weight_and_best_fixed_neighbour():
     (found,) = role.found()
     assert found.count == 5  # pieces of words of several
     assert found.scores[0].tolist() == pytest.approx([1.0, (2 * 1 + 3 * 2) / 5 / 7])
-    assert found.yardstick == pytest.approx(3 / 5)  # −1 is right at places 2, 5 and 6, +1 at 1, 4 and 5
+    assert found.baseline == pytest.approx(3 / 5)  # −1 is right at places 2, 5 and 6, +1 at 1, 4 and 5
     assert role.plays(found).tolist() == [[True, False]]
 
 
@@ -109,13 +109,13 @@ def test_syntactic_in_both_directions_against_the_best_neighbour():
     assert {what: f.scores.item() for what, f in found.items()} == {
         "nsubj ↑": 1, "nsubj ↓": 0, "obj ↑": 0, "obj ↓": 1
     }  # fmt: skip
-    assert all(f.yardstick == 1 and f.count == 1 for f in found.values())  # always at one neighbour here
+    assert all(f.baseline == 1 and f.count == 1 for f in found.values())  # always at one neighbour here
     assert not role.plays(found["nsubj ↑"]).item()
     role.see(looks([3, 3, 3, 3]), tokenized(range(4), [[0], [1], [2], [3]], tree([3, 3, 3, -1], ["det"] * 4)))
     found = by_what(role)
-    assert found["det ↑"].scores.item() == 1 and found["det ↑"].yardstick == pytest.approx(1 / 3)
+    assert found["det ↑"].scores.item() == 1 and found["det ↑"].baseline == pytest.approx(1 / 3)
     assert role.plays(found["det ↑"]).item()
-    assert found["det ↓"].count == 1 and found["det ↓"].yardstick == 1  # one looks, three are right
+    assert found["det ↓"].count == 1 and found["det ↓"].baseline == 1  # one looks, three are right
 
 
 @given(seed=st.integers(0, 10_000))
@@ -146,7 +146,7 @@ def test_syntactic_counts_as_its_definition(seed):
         one = found[f"{name} {way}"]
         assert one.count == count and one.scores.item() == pytest.approx(hits[name, way] / count)
         best = max(fixed[name, way, offset] for offset in range(-REACH, REACH + 1))
-        assert one.yardstick == pytest.approx(best / count)
+        assert one.baseline == pytest.approx(best / count)
 
 
 def test_a_relation_that_is_too_rare_is_not_told_of():
@@ -164,7 +164,7 @@ def test_the_table_names_heads_and_puts_the_best_first():
     assert back.roles == ["positional"] and back.best("positional").what == "−1"
     assert (back.layer, back.head, even.head) == (0, 0, 1) and even.roles == []
     assert even.best("syntactic") is None
-    shares = [score.score - score.yardstick for score in back.scores["positional"]]
+    shares = [score.score - score.baseline for score in back.scores["positional"]]
     assert shares == sorted(shares, reverse=True)
 
 

@@ -41,7 +41,7 @@ def test_a_function_is_audited_and_the_report_comes_back_from_json(tmp_path):
     told = json.loads(report.save(tmp_path / "report.json").read_text(encoding="utf-8"))
     assert {"grade", "answer", "conditions", "tests"} <= set(told)
     for finding in told["tests"].values():
-        assert {"value", "yardstick", "interval", "inputs"} <= set(finding)
+        assert {"value", "baseline", "interval", "inputs"} <= set(finding)
     assert Report.load(tmp_path / "report.json").as_dict() == report.as_dict()
     assert set(report.left_out) == {name for name, test in AUDITS.items() if test.trains}
     with pytest.raises(FileExistsError, match="not overwritten"):
@@ -172,8 +172,8 @@ def test_names_and_words_are_text_in_the_page():
     assert "&lt;script&gt;alert" in html
 
 
-def finding(value, yardstick=0.0):
-    return Finding(value, yardstick, (value, value), 10, "")
+def finding(value, baseline=0.0):
+    return Finding(value, baseline, (value, value), 10, "")
 
 
 def test_a_grade_needs_two_conditions_and_lies_between_failed_and_passed():
@@ -210,5 +210,5 @@ def test_reports_that_were_saved_before_still_load(tmp_path):
     assert list(told) == keys.split()
     assert set(told["conditions"]["necessary"]) == {"state", "score", "tests"}
     test = set(told["tests"]["uniform"])
-    assert test == {"value", "yardstick", "interval", "inputs", "says", "why", "details"}
+    assert test == {"value", "baseline", "interval", "inputs", "says", "why", "details"}
     assert set(told["agree"][0]) == {"words", "weights", "evidence", "tau", "says"}

@@ -9,7 +9,7 @@ import torch
 from regard.audits import AUDITS
 from regard.audits.planted import KINDS, plant, self_test
 from regard.audits.planted.__main__ import main, read, summary
-from regard.audits.planted.calibration import Result, SelfTest, auc, fix, left_out, separation
+from regard.audits.planted.calibration import PlantedResult, SelfTest, auc, fix, left_out, separation
 from regard.audits.planted.planted_texts import LABEL_WORDS, VOCABULARY, is_label_word, texts
 from regard.audits.register import Finding, not_applicable
 from regard.audits.retraining import retrain
@@ -173,7 +173,7 @@ def made(kind, faithful, seed=0, **strengths):
         name: Finding(value, 1.0 if AUDITS[name].graded == "ratio" else 0.0, None, 99, "")
         for name, value in strengths.items()
     }
-    return Result(kind, seed, faithful, 1.0, 1, {}, findings)
+    return PlantedResult(kind, seed, faithful, 1.0, 1, {}, findings)
 
 
 def test_thresholds_are_the_medians_of_the_two_groups():
@@ -196,7 +196,7 @@ def test_a_model_without_a_grade_counts_half():
     ramps = {"erasure": (0.0, 1.0), "contradiction": (1.0, 0.0)}
     good = made("bounded", True, erasure=1.0, contradiction=0.0)
     bad = made("hidden", False, erasure=0.0, contradiction=1.0)
-    none = Result("norm leak", 0, False, 1.0, 1, {}, {"erasure": not_applicable("it was too short")})
+    none = PlantedResult("norm leak", 0, False, 1.0, 1, {}, {"erasure": not_applicable("it was too short")})
     assert (good.grade(ramps), bad.grade(ramps), none.grade(ramps)) == (1.0, 0.0, None)
     assert separation([good, bad, none], [1.0, 0.0, None]) == 1.0
     assert separation([made("bounded", True), none]) == 0.5
@@ -221,7 +221,7 @@ def test_a_kind_left_out_is_judged_by_the_others():
 
 def test_results_survive_json():
     result = made("bounded", True, 3, erasure=0.3)
-    assert Result.from_dict(json.loads(json.dumps(result.as_dict()))) == result
+    assert PlantedResult.from_dict(json.loads(json.dumps(result.as_dict()))) == result
 
 
 def test_a_misjudged_model_is_named():

@@ -75,7 +75,7 @@ def selects():
 
 
 @pytest.mark.parametrize(
-    ("test", "value", "yardstick"),
+    ("test", "value", "baseline"),
     [
         ("adversary", 0.0, 1.0),  # weights of JSD > ½ leave at most a twelfth on the word
         ("consistency", 1.0, 1.0),
@@ -89,10 +89,10 @@ def selects():
         ("leave_one_out_correlation", 1.0, 0.0),
     ],
 )
-def test_one_hot_weights_on_the_word_that_decides(selects, test, value, yardstick):
+def test_one_hot_weights_on_the_word_that_decides(selects, test, value, baseline):
     found = AUDITS[test](selects)
     assert found.value == pytest.approx(value, abs=1e-9)
-    assert yardstick is None or found.yardstick == pytest.approx(yardstick, abs=1e-9)
+    assert baseline is None or found.baseline == pytest.approx(baseline, abs=1e-9)
     assert found.inputs == TEXTS
     assert found.interval == pytest.approx(
         (value, value), abs=1e-9
@@ -133,7 +133,7 @@ def test_ignored_weights_that_lie_elsewhere_do_not_agree_with_leaving_out(ignore
     # Both orders single out one word, not the same: of the pairs with these two words they differ in one, and
     # one order or the other is undecided in the rest. τ_b = −1/(n − 1).
     assert AUDITS["leave_one_out_correlation"](ignores).value == pytest.approx(-1 / (N - 1))
-    assert AUDITS["comprehensiveness"](ignores).yardstick >= 0
+    assert AUDITS["comprehensiveness"](ignores).baseline >= 0
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +163,7 @@ def test_linear_models_are_removed_in_the_order_of_their_words():
 
     texts = [[sign] * 6 for sign in (1.0, -1.0)] * 5
     found = AUDITS["removal"](case_of(falling, texts))
-    assert found.value == found.yardstick == 1.0  # it never flips
+    assert found.value == found.baseline == 1.0  # it never flips
     # One word against five: −1 has weight 6/21, each 1 less; z = (15 − 6)/21. Without the first z only grows.
     texts = [[-sign] + [sign] * 5 for sign in (1.0, -1.0)] * 5
     case = case_of(falling, texts)
@@ -216,7 +216,7 @@ def test_conicity_of_equal_and_of_orthogonal_states(selects):
 def test_gradients_that_order_words_as_attention_does(selects):
     same = replace(selects, gradients=lambda texts, rows: one_hot(texts))
     assert AUDITS["gradient_correlation"](same).value == pytest.approx(1.0)
-    assert AUDITS["gradient_correlation"](same).yardstick == pytest.approx(1.0)
+    assert AUDITS["gradient_correlation"](same).baseline == pytest.approx(1.0)
     other = replace(selects, gradients=lambda texts, rows: 1 - one_hot(texts))
     assert AUDITS["gradient_correlation"](other).value == pytest.approx(-1.0)
 

@@ -131,13 +131,13 @@ def test_the_area_is_that_under_the_cheapest_adversaries():
 def test_uniform_weights_that_do_as_well_are_found(fitted):
     """A bag of these words is enough for the class, so uniform weights learn it too."""
     found = AUDITS["uniform_trained"](fitted)
-    assert found.yardstick == pytest.approx(1, abs=0.05) and found.value > 0.9
+    assert found.baseline == pytest.approx(1, abs=0.05) and found.value > 0.9
     assert found.inputs == 80 and found.interval[0] <= found.value <= found.interval[1]
 
 
 def test_seeds_are_compared(fitted):
     found = AUDITS["seeds"](fitted, others=1)
-    assert 0 < found.value < found.yardstick <= math.log(2)
+    assert 0 < found.value < found.baseline <= math.log(2)
     assert found.details["decisions that agree"] > 0.9
     same = AUDITS["seeds"](
         Case.from_model(retrain(fitted.train, seed=1), fitted.texts, train=fitted.train), others=1
@@ -175,7 +175,7 @@ def test_frozen_needs_no_model_of_ours_and_takes_tokens_of_any_kind(fitted):
         train=train,
     )
     found = AUDITS["frozen"](case, steps=20)
-    assert found.value == found.yardstick  # uniform weights against uniform weights
+    assert found.value == found.baseline  # uniform weights against uniform weights
     for name in ("deception", "seeds", "trained_adversary", "uniform_trained"):
         with pytest.raises(NotApplicable, match="not one of this project"):
             AUDITS[name](case)
@@ -187,7 +187,7 @@ def test_a_trained_adversary_draws_its_curve(fitted):
     found = AUDITS["trained_adversary"](fitted, strengths=(0.0, 1.0), steps=60)
     near, far = found.details["JSD"]
     assert far > near and found.details["TVD"][1] > found.details["TVD"][0]
-    assert found.interval[0] <= found.value <= found.interval[1] and found.yardstick > 0
+    assert found.interval[0] <= found.value <= found.interval[1] and found.baseline > 0
 
 
 def test_a_model_of_single_words_cannot_hide_them_behind_others(fitted):
@@ -205,7 +205,7 @@ def test_a_bilstm_hides_it_behind_its_neighbours():
     again = Trainable(train.texts, train.labels, 2, model, train.training)
     found = AUDITS["deception"](Case.from_model(model, texts, labels=labels, train=again))
     assert found.details["words"] <= 4 and found.details["mass left"] < 0.1
-    assert found.value < 0.1 < found.yardstick and "context" in found.details["leaks through"]
+    assert found.value < 0.1 < found.baseline and "context" in found.details["leaks through"]
 
 
 def test_the_words_that_matter_are_found(fitted):
@@ -258,7 +258,7 @@ def test_auc_and_overlap_are_their_definitions():
 
 def test_plausible_weights_are_on_what_people_marked(fitted):
     found = AUDITS["plausibility"](fitted)
-    assert found.value > 0.9 and found.yardstick == 0.5 and AUDITS["plausibility"].condition is None
+    assert found.value > 0.9 and found.baseline == 0.5 and AUDITS["plausibility"].condition is None
     assert found.details["token F1 at random"] == pytest.approx(1 / LENGTH)
     case = Case.from_model(fitted.train.model, fitted.texts, highlights=[[True]] * len(fitted))
     with pytest.raises(NotApplicable, match="text 1 has 6 and 1 marks"):
@@ -269,7 +269,7 @@ def test_plausible_weights_are_on_what_people_marked(fitted):
 
 def test_a_reader_understands_what_the_words_say(fitted):
     found = AUDITS["communication"](fitted, words=1)
-    assert found.value > 0.9 > found.yardstick + 0.1 and found.details["simulated"]
+    assert found.value > 0.9 > found.baseline + 0.1 and found.details["simulated"]
     assert len(found.details["attention"]) == len(found.details["words"]) == len(found.details["gradient"])
     with pytest.raises(NotApplicable, match="10 texts or more"):
         AUDITS["communication"](Case.from_model(fitted.train.model, [[4, 8], [6, 8]]))
@@ -301,9 +301,9 @@ def test_a_state_that_is_its_word_is_identified_and_one_that_is_noise_is_not(fit
         object.__setattr__(made, "states", lambda texts, rows, x=states: (x[rows], vectors[rows]))
         found[name] = AUDITS["identifiability"](made)
     assert found["the word"].value == pytest.approx(1)
-    assert found["noise"].value == pytest.approx(found["noise"].yardstick, abs=0.1)
+    assert found["noise"].value == pytest.approx(found["noise"].baseline, abs=0.1)
     counts = [sum(text.count(t) for t in text) / len(text) ** 2 for text in fitted.texts]
-    assert found["noise"].yardstick == pytest.approx(sum(counts) / len(counts))
+    assert found["noise"].baseline == pytest.approx(sum(counts) / len(counts))
 
 
 class Shifted(torch.nn.Module):
@@ -336,7 +336,7 @@ def test_the_shift_is_that_of_a_model_that_says_the_same(fitted):
         gradient_x_input(one, tokens, lengths, hold_attention=True).abs().argmax(-1) for one in (model, moved)
     ]
     assert found.value == pytest.approx((tops[0] != tops[1]).double().mean().item(), abs=0.03)
-    assert found.yardstick == 0
+    assert found.baseline == 0
     with pytest.raises(NotApplicable, match="were not given"):
         AUDITS["shift"](replace(fitted, slopes=None))
 

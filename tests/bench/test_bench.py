@@ -5,7 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from regard.bench import attention, case, imports, machine, maps, memory, report
+from regard.bench import attention, imports, machine, maps, memory, timed_case
+from regard.bench import speed_report as report
 from regard.bench.timing import Effort, medians
 from regard.cli import app
 
@@ -105,7 +106,7 @@ def test_memory_that_cannot_be_measured_is_an_error():
 
 
 def test_memory_ratio_is_of_memory():
-    found = case.Measured(2.0, 1.0, mebibytes=30.0, against_mebibytes=10.0)
+    found = timed_case.Measured(2.0, 1.0, mebibytes=30.0, against_mebibytes=10.0)
     assert found.ratio == 3.0
 
 

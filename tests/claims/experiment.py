@@ -18,7 +18,7 @@ from regard.data import Batch
 from regard.decoding import greedy
 from regard.tasks.translation import real, target_in
 from regard.training.schedules import rate_at
-from regard.training.settings import Training
+from regard.training.training_settings import Training
 
 SEEDS = range(5)
 FIRST = 4  # the ids before are PAD, BOS, EOS and UNK

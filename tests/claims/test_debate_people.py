@@ -67,7 +67,7 @@ def told(seed):
     found = {}
     for name in (BILSTM, MLP):
         one = finding("communication", name, seed)
-        found |= {f"{name} attention": one.value, f"{name} random": one.yardstick}
+        found |= {f"{name} attention": one.value, f"{name} random": one.baseline}
         found |= {f"{name} {by}, by number": one.details[by] for by in ("attention", "gradient", "random")}
     return found
 

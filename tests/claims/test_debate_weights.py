@@ -37,7 +37,7 @@ def correlated(seed):
         found |= {
             f"{name} gradient": by_gradient.value,
             f"{name} leave-one-out": finding("leave_one_out_correlation", name, seed).value,
-            f"{name} gradient and leave-one-out": by_gradient.yardstick,
+            f"{name} gradient and leave-one-out": by_gradient.baseline,
         }
     return found
 
@@ -91,7 +91,7 @@ def test_c68_shuffled_weights_change_little():
 def erased(seed):
     found = {name: finding("erasure", name, seed) for name in (BILSTM, MLP)}
     return {name: one.value for name, one in found.items()} | {
-        f"{name} at random": one.yardstick for name, one in found.items()
+        f"{name} at random": one.baseline for name, one in found.items()
     }
 
 

@@ -33,7 +33,7 @@ from regard import record
 from regard.attention import concat_steps
 from regard.losses import trace
 from regard.models import TRANSLATORS
-from regard.models.two_way import TwoWay
+from regard.models.both_directions import TwoWay
 from regard.tasks.structural_losses import between_words
 from regard.tasks.translation import TRANSLATION
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.class_names import Classes
 from regard.data.fields import number_field, token_field
-from regard.data.labelled import Labelled, labelled
+from regard.data.labelled import Classes, Labelled, labelled
 from regard.data.segments import split_words
 from regard.data.text import DataError
 from regard.data.tokenizer import Tokenizer

@@ -10,7 +10,7 @@ from explanations.toys import classifier
 from regard.cli import app
 from regard.core.errors import RunError
 from regard.data import Tokenizer
-from regard.data.class_names import Classes
+from regard.data.labelled import Classes
 from regard.explanations import METHODS, explain, explain_texts
 from regard.tasks.classification import CLASSIFICATION, TextParts
 from regard.tasks.classifier import Classifier

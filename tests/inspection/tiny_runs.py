@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from regard.runs import fit, resolve
-from regard.runs.load import open_system
+from regard.runs.folder import open_system
 
 TRANSLATORS = {
     "heads": {"name": "transformer", "width": 32, "inner": 32, "layers": 2, "heads": 2},

@@ -13,7 +13,7 @@ from inspection.tiny_runs import COPIED as TEXT
 from regard.inspection import inspect
 from regard.serve import Bounds
 from regard.serve.guard import HEADERS
-from regard.serve.messages import Answer, RunFacts
+from regard.serve.messages import AnswerMessage, RunFacts
 from regard.serve.work_queue import QueueFull, WorkQueue
 from serve.tiny import serving
 
@@ -47,7 +47,7 @@ def test_the_runs_are_described(client, runs):
 def test_an_answer_is_what_the_library_says(client, runs, how):
     reply = client.inspect(TEXT, words=[1], how=how)
     assert reply.status == 200
-    found = Answer(**reply.json())
+    found = AnswerMessage(**reply.json())
     wanted = inspect(runs["heads"].system, TEXT, words=[1], how=how)
     assert (found.answer, found.log_prob, found.columns) == (wanted.said, wanted.log_prob, wanted.columns)
     assert found.view["source"] == wanted.source and found.view["target"] == wanted.rows
@@ -60,7 +60,7 @@ def test_an_answer_is_what_the_library_says(client, runs, how):
 def test_any_text_is_answered_and_stays_text(client, text, run):
     reply = client.inspect(text, run)
     assert reply.status == 200, reply.body
-    found = Answer(**reply.json())
+    found = AnswerMessage(**reply.json())
     assert found.view is None or len(found.view["source"]) == len(found.words)
     page = client.post("/api/page", {"text": text, "panels": [{"run": run}]})
     assert page.status == 200

@@ -10,7 +10,7 @@ from inspection.tiny_runs import REVIEW as TEXT
 from regard.explanations import METHODS
 from regard.inspection import word_scores
 from regard.serve import Bounds
-from regard.serve.messages import Answer, RunFacts
+from regard.serve.messages import AnswerMessage, RunFacts
 from serve.tiny import serving
 
 HOWS = ["none", "mask", "delete"]
@@ -33,7 +33,7 @@ def test_an_answer_is_what_the_library_says(mixed_client, how, method):
     options = {} if method is None else {"method": method}
     reply = mixed_client.inspect(TEXT, "bilstm", words=[3], how=how, options=options)
     assert reply.status == 200, reply.body
-    found, wanted = Answer(**reply.json()), classified("bilstm", how)
+    found, wanted = AnswerMessage(**reply.json()), classified("bilstm", how)
     assert {one.label: one.probability for one in found.probabilities} == wanted.probabilities
     assert found.answer == wanted.said and found.view["kind"] == "words"
     assert found.view["source"] == wanted.source and found.columns == wanted.columns
@@ -44,7 +44,7 @@ def test_an_answer_is_what_the_library_says(mixed_client, how, method):
 
 def test_a_method_without_scores_leaves_the_probabilities(mixed_client):
     reply = mixed_client.inspect("exquisite", "bilstm", options={"method": "leave_one_out"})
-    answer = Answer(**reply.json())
+    answer = AnswerMessage(**reply.json())
     assert answer.view is None and "nothing is left without it" in answer.missing
     assert sum(one.probability for one in answer.probabilities) == pytest.approx(1)
 
@@ -92,7 +92,7 @@ def test_any_text_is_answered_and_stays_text(mixed_client, text, run):
     more = {"second": "</script><img src=x>"} if run == "pairs" else {}
     reply = mixed_client.inspect(text, run, **more)
     assert reply.status == 200, reply.body
-    found = Answer(**reply.json())
+    found = AnswerMessage(**reply.json())
     assert found.view is None or len(found.view["source"]) == len(found.words)
     page = mixed_client.post("/api/page", {"text": text, "panels": [{"run": run}], **more})
     html = page.body.decode("utf-8")

@@ -11,7 +11,7 @@ from contract.toy.vowels import Letters, VowelSettings, VowelSystem
 from regard.data import Tokenizer
 from regard.inspection import controls, draw, inspect
 from regard.serve import ServedRun
-from regard.serve.messages import Answer, RunFacts
+from regard.serve.messages import AnswerMessage, RunFacts
 from regard.serve.web_app import make_app
 
 TEXT = "abe ooo dig"
@@ -51,7 +51,7 @@ def test_it_is_served(run):
         assert RunFacts(**facts).task == "vowels" and facts["changes"] == ["mask", "delete"]
         for how in ("none", "mask", "delete"):
             reply = client.post("/api/inspect", json={"run": "toy", "text": TEXT, "words": [0], "how": how})
-            found = Answer(**reply.json())
+            found = AnswerMessage(**reply.json())
             wanted = inspect(run.system, TEXT, words=[0], how=how)
             assert found.answer == wanted.said and found.log_prob is None and found.probabilities == []
             assert found.view["kind"] == "words" and found.view["source"] == wanted.source

@@ -9,7 +9,7 @@ from regard.core.tokens import EOS, PAD
 from regard.data.batches import Batch
 from regard.losses import global_fertility, trace
 from regard.models import TRANSLATORS
-from regard.models.two_way import TwoWay, ahead_of
+from regard.models.both_directions import TwoWay, ahead_of
 from regard.runs.fit import TaskProblem
 from regard.tasks.structural_losses import between_words
 from regard.tasks.translation import TRANSLATION, real, reversed_batch, target_in

@@ -46,7 +46,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class View:
+class HeadView:
     """One head, its shift corrected."""
 
     head: Head
@@ -99,24 +99,24 @@ class Rule:
 Weights = Sequence[dict[Head, Floats]]  # of each sentence, (m + 1, n) by head
 
 
-def views(weights: Weights) -> list[View]:
+def views(weights: Weights) -> list[HeadView]:
     """All heads with all shifts; those without a shift first."""
-    return [View(head, shift) for shift in SHIFTS for head in (weights[0] if weights else {})]
+    return [HeadView(head, shift) for shift in SHIFTS for head in (weights[0] if weights else {})]
 
 
-def choose_view(weights: Weights, reference: Sequence[Links]) -> View:
+def choose_view(weights: Weights, reference: Sequence[Links]) -> HeadView:
     """The head, and its shift, whose largest weights agree most with reference links."""
     return min(views(weights), key=lambda view: score(_largest(weights, view), reference).aer)
 
 
-def choose_views(forward: Weights, reverse: Weights, third: Sequence[Links]) -> tuple[View, View]:
+def choose_views(forward: Weights, reverse: Weights, third: Sequence[Links]) -> tuple[HeadView, HeadView]:
     """The head and shift of each direction by which all three agree most: the two, and third links."""
     known = _together(third)
     ours = {view: _together(_largest(forward, view)) for view in views(forward)}
     theirs = {view: _together([one.reversed() for one in _largest(reverse, view)]) for view in views(reverse)}
     with_third = {id(x): _agreement(x, known) for side in (ours, theirs) for x in side.values()}
 
-    def agreed(pair: tuple[View, View]) -> float:
+    def agreed(pair: tuple[HeadView, HeadView]) -> float:
         one, other = ours[pair[0]], theirs[pair[1]]
         return _agreement(one, other) + with_third[id(one)] + with_third[id(other)]
 
@@ -168,6 +168,6 @@ def _agreement(one: frozenset[int], other: frozenset[int]) -> float:
     return 2 * len(one & other) / (len(one) + len(other) or 1)
 
 
-def _largest(weights: Weights, view: View) -> list[Links]:
+def _largest(weights: Weights, view: HeadView) -> list[Links]:
     """By argmax."""
     return [Links.of(argmax(view.correct(one))) for one in weights]

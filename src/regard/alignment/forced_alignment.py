@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from regard.alignment.aligner import Aligner
 from regard.alignment.bitext import Floats
-from regard.alignment.choose import SAMPLE, Head, Rule, View, choose_rule, choose_view, choose_views
+from regard.alignment.choose import SAMPLE, Head, HeadView, Rule, choose_rule, choose_view, choose_views
 from regard.alignment.error_rate import score
 from regard.alignment.expectation import train
 from regard.alignment.links import Links
@@ -101,7 +101,7 @@ def align(
     known = [gold[k] for k in sample] if gold else _by_aligner(pairs[: max(LEARNED, sample[-1] + 1)], some)
     ours = _in_order(forced(system, some, head))
     theirs = None if reverse is None else _in_order(forced(reverse, back))
-    turned: View | None = None
+    turned: HeadView | None = None
     if theirs is None:
         view = choose_view(ours, known)
     elif gold:
@@ -263,6 +263,6 @@ def _in_order(found: Iterable[tuple[int, dict[Head, Floats]]]) -> list[dict[Head
     return [weights for _, weights in sorted(found, key=lambda one: one[0])]
 
 
-def _weights_by_word(system: ForcedDecoder, pairs: Pairs, view: View) -> dict[int, Floats]:
+def _weights_by_word(system: ForcedDecoder, pairs: Pairs, view: HeadView) -> dict[int, Floats]:
     """Weights (m, n) of each pair with words."""
     return {k: view.correct(found) for k, found in forced(system, pairs, view.head)}

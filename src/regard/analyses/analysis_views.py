@@ -19,13 +19,13 @@ def roles_view(found: Sequence[HeadRoles]) -> View:
     shares = {
         role: torch.zeros(found[-1].layer + 1, found[-1].head + 1, dtype=torch.float64) for role in roles
     }
-    yardsticks: dict[str, set[str]] = {role: set() for role in roles}
+    baselines: dict[str, set[str]] = {role: set() for role in roles}
     for head in found:
         for role in roles:
             if (score := head.best(role)) is not None:
                 shares[role][head.layer, head.head] = score.score
-                yardsticks[role].add(f"{score.yardstick:.2f}")
-    reached = ", ".join(f"{role} {' to '.join(sorted({min(y), max(y)}))}" for role, y in yardsticks.items())
+                baselines[role].add(f"{score.baseline:.2f}")
+    reached = ", ".join(f"{role} {' to '.join(sorted({min(y), max(y)}))}" for role, y in baselines.items())
     have = [f"{head.layer + 1}.{head.head + 1} {', '.join(head.roles)}" for head in found if head.roles]
     caption = (
         "The share of places at which a head does what the role says. Without looking one reaches "

@@ -2,7 +2,7 @@
 
     score(o) = share of the positions i with a neighbour i + o whose highest weight is on it
 
-A head is positional if that is at least 0.9 for some o, in practice −1 or +1. The yardstick is chance, 1/n.
+A head is positional if that is at least 0.9 for some o, in practice −1 or +1. The baseline is chance, 1/n.
 
 Voita et al. (2019), "Analyzing Multi-Head Self-Attention", arXiv:1905.09418, §5.1.
 Departs from the paper: positions without such a neighbour (the first has none before it) are not counted.

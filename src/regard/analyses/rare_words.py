@@ -3,7 +3,7 @@
     score = share of the positions whose highest weight is on the least frequent token
 
 over the sentences whose rarest token is not one of the 500 most frequent. Several may be equally rare. A head
-has the role from 0.5 on, if that is above the yardstick: chance, the share of such tokens in the sentence.
+has the role from 0.5 on, if that is above the baseline: chance, the share of such tokens in the sentence.
 
 Voita et al. (2019), arXiv:1905.09418, §5.3 (there: the rarest token, and one of the two rarest).
 """
@@ -65,7 +65,7 @@ class RareWords:
 
     def plays(self, finding: RoleScores) -> Tensor:
         """Which heads have the role: (layers, heads), bool."""
-        return (finding.scores >= LEAST) & (finding.scores > finding.yardstick)
+        return (finding.scores >= LEAST) & (finding.scores > finding.baseline)
 
 
 def training_counts(run: Path) -> Mapping[int, int] | None:

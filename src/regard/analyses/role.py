@@ -1,4 +1,4 @@
-"""A role of attention heads: a score for every head, accumulated text by text, with a yardstick.
+"""A role of attention heads: a score for every head, accumulated text by text, with a baseline.
 
 role = Positional()
 for weights, text in …: role.see(weights, text)       weights (layers, heads, n, n)
@@ -24,7 +24,7 @@ class RoleScores:
 
     what: str  # "−1", "nsubj ↑"
     scores: Tensor  # (layers, heads), shares of `count`
-    yardstick: float  # the score of chance, or of always attending to the same neighbour
+    baseline: float  # the score of chance, or of always attending to the same neighbour
     count: int  # queries counted
 
 

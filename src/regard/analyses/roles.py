@@ -1,6 +1,6 @@
-"""Roles of heads: every head of an encoder scored for every role, with a yardstick for each score.
+"""Roles of heads: every head of an encoder scored for every role, with a baseline for each score.
 
-A head may have several roles; most have none. With many heads and many relations some exceed their yardstick
+A head may have several roles; most have none. With many heads and many relations some exceed their baseline
 by chance: check `count`, and other sentences, before drawing conclusions.
 """
 
@@ -28,14 +28,14 @@ class HeadScore:
 
     what: str
     score: float
-    yardstick: float
+    baseline: float
     count: int
     plays: bool  # whether the head has the role
 
 
 @dataclass(frozen=True)
 class HeadRoles:
-    """The scores of one head by role, the farthest above its yardstick first."""
+    """The scores of one head by role, the farthest above its baseline first."""
 
     layer: int  # from 0
     head: int
@@ -47,7 +47,7 @@ class HeadRoles:
         return [role for role, scores in self.scores.items() if any(score.plays for score in scores)]
 
     def best(self, role: str) -> HeadScore | None:
-        """The score that is farthest above its yardstick."""
+        """The score that is farthest above its baseline."""
         return next(iter(self.scores.get(role, [])), None)
 
 
@@ -98,9 +98,9 @@ def count_roles(
         findings = [(finding, role.plays(finding)) for finding in role.found()]
         for at, scores in found.items():
             own = [
-                HeadScore(one.what, float(one.scores[at]), one.yardstick, one.count, bool(plays[at]))
+                HeadScore(one.what, float(one.scores[at]), one.baseline, one.count, bool(plays[at]))
                 for one, plays in findings
             ]
             if own:
-                scores[name] = sorted(own, key=lambda score: score.yardstick - score.score)
+                scores[name] = sorted(own, key=lambda score: score.baseline - score.score)
     return [HeadRoles(layer, head, scores) for (layer, head), scores in found.items()]

@@ -2,11 +2,11 @@
 
     score = mean weight of a subword on the other subwords of its word, over words of several subwords
 
-A head that always attends to the previous token does so too: the yardstick is the best score of one fixed
+A head that always attends to the previous token does so too: the baseline is the best score of one fixed
 neighbour, at most 5 away. A head has the role if its score is at least 0.5, and at least 0.1 above that.
 
 Correia, Niculae & Martins (2019), "Adaptively Sparse Transformers", arXiv:1909.00015, §5, shows such a head.
-The score and its yardstick are ours.
+The score and its baseline are ours.
 """
 
 import torch
@@ -46,4 +46,4 @@ class Subwords:
 
     def plays(self, finding: RoleScores) -> Tensor:
         """Which heads have the role: (layers, heads), bool."""
-        return (finding.scores >= LEAST) & (finding.scores >= finding.yardstick + MORE)
+        return (finding.scores >= LEAST) & (finding.scores >= finding.baseline + MORE)

@@ -4,7 +4,7 @@
     score(r, down) = share of the words with a dependent of relation r whose highest weight is on such a one
 
 Many relations hold mostly between neighbours, and any head that attends to these would score high. So the
-yardstick is the best score of one fixed neighbour, at most 5 away; a head has the role for r in a direction
+baseline is the best score of one fixed neighbour, at most 5 away; a head has the role for r in a direction
 if its score is 0.1 above that. Weights are those between words: `TokenizedText.by_word`.
 
 Voita et al. (2019), arXiv:1905.09418, §5.2; after Raganato & Tiedemann (2018), "An Analysis of Encoder
@@ -61,7 +61,7 @@ class Syntactic:
 
     def plays(self, finding: RoleScores) -> Tensor:
         """Which heads have the role: (layers, heads), bool."""
-        return finding.scores >= finding.yardstick + MORE
+        return finding.scores >= finding.baseline + MORE
 
 
 def arcs(text: TokenizedText) -> dict[str, Tensor]:

@@ -9,9 +9,16 @@ from torch import Tensor
 
 from regard.audits.measures import Statistic, bootstrap, mean
 from regard.core.registry import Table
+from regard.tasks.case import Case, NotApplicable
 
 Condition = Literal["necessary", "hard to manipulate", "out of context"]
 CONDITIONS: tuple[Condition, ...] = ("necessary", "hard to manipulate", "out of context")
+OLD_NAMES = {"yardstick": "baseline"}
+WITHOUT = {  # what a case may lack, and why a test that needs it cannot be made
+    "aligned": "there are no gold links between source and target",
+    "highlights": "nobody has marked the words that decide",
+    "slopes": "the word vectors and the gradients at them were not given",
+}
 
 
 @dataclass(frozen=True)
@@ -19,7 +26,7 @@ class Finding:
     """The outcome of one test; one that could not be made has no value, and `why` says the reason."""
 
     value: float | None
-    yardstick: float | None  # the baseline: what the value must be compared with
+    baseline: float | None  # what the value must be compared with
     interval: tuple[float, float] | None  # of the value: 95 %, by bootstrap over inputs
     inputs: int
     says: str  # what value and baseline are, one line
@@ -48,8 +55,9 @@ class Finding:
 
     @classmethod
     def from_dict(cls, what: Mapping[str, Any]) -> "Finding":
-        """The finding that `dataclasses.asdict` described."""
-        return cls(**{**what, "interval": what["interval"] and tuple(what["interval"])})
+        """The finding that `dataclasses.asdict` described; the baseline had another name in older reports."""
+        named = {OLD_NAMES.get(name, name): value for name, value in what.items()}
+        return cls(**{**named, "interval": what["interval"] and tuple(what["interval"])})
 
 
 def not_applicable(why: str) -> Finding:
@@ -72,17 +80,20 @@ class Audit:
     better: Literal["higher", "lower"] = "higher"  # for faithful attention
     graded: Literal["value", "ratio", "difference"] = "value"  # value, value / baseline, value − baseline
     gate: bool = False  # the score of its condition is at most that of this test
+    needs: Literal["aligned", "highlights", "slopes"] | None = None  # of a case, beside texts and weights
 
     def strength(self, finding: Finding) -> float | None:
         """The number that is graded; None if there is none."""
         if finding.value is None or self.graded == "value":
             return finding.value
-        assert finding.yardstick is not None
+        assert finding.baseline is not None
         if self.graded == "difference":
-            return finding.value - finding.yardstick
-        return finding.value / finding.yardstick if finding.yardstick > 0 else None
+            return finding.value - finding.baseline
+        return finding.value / finding.baseline if finding.baseline > 0 else None
 
-    def __call__(self, case: Any, **options: Any) -> Finding:
+    def __call__(self, case: Case, **options: Any) -> Finding:
+        if self.needs is not None and getattr(case, self.needs) is None:
+            raise NotApplicable(WITHOUT[self.needs])
         return self.function(case, **options)
 
 

@@ -118,7 +118,7 @@ def _tests(report: Report, condition: str | None) -> str:
         interval = "" if finding.interval is None else "{:.3f} – {:.3f}".format(*finding.interval)
         rows.append(
             f"<td><strong>{escape(_named(name))}</strong><br><small>{_text(finding.says)}</small></td>"
-            f"{_figure(finding.value)}{_number(interval)}{_figure(finding.yardstick)}"
+            f"{_figure(finding.value)}{_number(interval)}{_figure(finding.baseline)}"
             f"{_number(f'{finding.inputs:,}')}<td>{strip(name, finding)}</td>"
         )
     heading = f"Tests: {condition}" if condition else "Further figures, which are not graded"
@@ -143,7 +143,7 @@ def scale(grade: float | None) -> str:
 
 def strip(test: str, finding: Finding) -> str:
     """Value and interval (filled), baseline (a ring), and where the test is failed or passed."""
-    value, baseline = finding.value, finding.yardstick
+    value, baseline = finding.value, finding.baseline
     assert value is not None
     low, high = finding.interval or (value, value)
     ramp = RAMPS.get(test) if AUDITS[test].graded == "value" else None

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from regard.attention import attend
-from regard.bench.case import SCALES, Case, Claim, Measured
 from regard.bench.imports import seconds_to_import
 from regard.bench.memory import peak
+from regard.bench.timed_case import SCALES, Claim, Measured, TimedCase
 from regard.bench.timing import Effort, medians
 from regard.bench.workloads import (
     HEADS,
@@ -33,22 +33,22 @@ FORWARD = {"normal": (1.4, 0.75), "peaked": (1.1, 0.75)}  # limit, aim, from 2,0
 BOTH = {"normal": (0.6, 0.30), "peaked": (0.4, 0.20), "flat": (2.5, None)}
 
 
-def cases(only: list[str] | None = None, sizes: list[int] | None = None) -> list[Case]:
+def cases(only: list[str] | None = None, sizes: list[int] | None = None) -> list[TimedCase]:
     """The cases of these groups (default: all), at these numbers of keys (default: the published ones)."""
-    makers: dict[str, Callable[[list[int] | None], Iterator[Case]]] = {
+    makers: dict[str, Callable[[list[int] | None], Iterator[TimedCase]]] = {
         "sparse": _sparse, "memory": _memory, "softmax": _softmax, "heads": _heads,
         "decoding": _decoding, "import": _import,
     }  # fmt: skip
     return [case for group in only or GROUPS for case in makers[group](sizes)]
 
 
-def _sparse(sizes: list[int] | None) -> Iterator[Case]:
+def _sparse(sizes: list[int] | None) -> Iterator[TimedCase]:
     for n in sizes or SIZES:
         for scale in SCALES:
             for mode in MODES:
                 what = "scaled dot + entmax15"
                 run = partial(_attention, "entmax15", n, scale, 1, mode)
-                yield Case("sparse", _sparse_claim(n, scale, mode), what, run, mode, HEADS * n, n, scale)
+                yield TimedCase("sparse", _sparse_claim(n, scale, mode), what, run, mode, HEADS * n, n, scale)
 
 
 def _sparse_claim(n: int, scale: str, mode: str) -> Claim:
@@ -66,13 +66,15 @@ def _attention(how: str, n: int, scale: str, batch: int, mode: str, effort: Effo
     return Measured(seconds, other, None if how == "softmax" else mean_support(how, *inputs[:3]))
 
 
-def _memory(sizes: list[int] | None) -> Iterator[Case]:
+def _memory(sizes: list[int] | None) -> Iterator[TimedCase]:
     for n in sizes or MEMORY_SIZES:
         what = "scaled dot + entmax15, peak memory"
         claim = Claim("peak extra memory, forward + backward, n = 16,384", SDPA, 1.75)
         if n != 16384:
             claim = Claim(f"peak extra memory, forward + backward, n = {n:,}", SDPA)
-        yield Case("memory", claim, what, partial(_peaks, n), "forward + backward", HEADS * n, n, "normal")
+        yield TimedCase(
+            "memory", claim, what, partial(_peaks, n), "forward + backward", HEADS * n, n, "normal"
+        )
 
 
 def _peaks(n: int, effort: Effort) -> Measured:
@@ -80,17 +82,17 @@ def _peaks(n: int, effort: Effort) -> Measured:
     return Measured(seconds, other, mebibytes=mebibytes, against_mebibytes=others)
 
 
-def _softmax(sizes: list[int] | None) -> Iterator[Case]:
+def _softmax(sizes: list[int] | None) -> Iterator[TimedCase]:
     for n in sizes or SIZES[:2]:
         for batch in (1, 8):
             for mode in MODES:
                 claim = Claim("softmax backend, batch 1 and 8, n = 512 and 2,048", SDPA, 1.1)
                 run = partial(_attention, "softmax", n, "normal", batch, mode)
                 what = f"scaled dot + softmax, batch {batch}"
-                yield Case("softmax", claim, what, run, mode, batch * HEADS * n, n, "normal")
+                yield TimedCase("softmax", claim, what, run, mode, batch * HEADS * n, n, "normal")
 
 
-def _heads(sizes: list[int] | None) -> Iterator[Case]:
+def _heads(sizes: list[int] | None) -> Iterator[TimedCase]:
     for n in sizes or SIZES[:2]:
         for batch in (1, 8):
             for mode in MODES:
@@ -98,7 +100,7 @@ def _heads(sizes: list[int] | None) -> Iterator[Case]:
                     "MultiHead with softmax, batch 1 and 8, n = 512 and 2,048", "nn.MultiheadAttention", 1.1
                 )
                 what = f"MultiHead with softmax, batch {batch}"
-                yield Case(
+                yield TimedCase(
                     "heads", claim, what, partial(_multi_head, n, batch, mode), mode, batch * HEADS * n, n
                 )
 
@@ -136,9 +138,9 @@ def _step(go: Callable[[], torch.Tensor], module: nn.Module, x: Any, gradient: A
         torch.autograd.grad(go(), (x, *module.parameters()), gradient)
 
 
-def _decoding(sizes: list[int] | None) -> Iterator[Case]:
+def _decoding(sizes: list[int] | None) -> Iterator[TimedCase]:
     claim = Claim("one decoding step, inference mode, 1 query, 64 keys, 8 heads", "attend with softmax", 3.0)
-    yield Case(
+    yield TimedCase(
         "decoding", claim, "attend with entmax15, one decoding step", _decode, "forward", HEADS, 64, "normal"
     )
 
@@ -156,9 +158,9 @@ def _decode(effort: Effort) -> Measured:
     return Measured(seconds, other, support=mean_support("entmax15", query, keys, values))
 
 
-def _import(sizes: list[int] | None) -> Iterator[Case]:
+def _import(sizes: list[int] | None) -> Iterator[TimedCase]:
     claim = Claim("import regard", "import torch", 1.2)
-    yield Case("import", claim, "import regard", _imports)
+    yield TimedCase("import", claim, "import regard", _imports)
 
 
 def _imports(effort: Effort) -> Measured:

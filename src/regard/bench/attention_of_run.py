@@ -14,23 +14,22 @@ from torch.nn import functional as F
 
 from regard.attention import Attended, attend
 from regard.bench.attention import MODES, SDPA
-from regard.bench.case import Case, Claim, Measured
+from regard.bench.timed_case import Claim, Measured, TimedCase
 from regard.bench.timing import Effort, medians
 from regard.data import Batches, Encoded
 from regard.masks import Causal
 from regard.recording import record
-from regard.runs.folder import CACHE
-from regard.runs.load import open_system
+from regard.runs.folder import CACHE, open_system
 
 POSITIONS = 2048  # in the batch that is attended
 
 
-def of_run(folder: Path) -> list[Case]:
+def of_run(folder: Path) -> list[TimedCase]:
     """The cases of a run."""
     return list(_cases(folder))
 
 
-def _cases(folder: Path) -> Iterator[Case]:
+def _cases(folder: Path) -> Iterator[TimedCase]:
     system = open_system(folder)
     valid = Encoded.open(folder / CACHE / "valid")
     batch = max(Batches(valid, POSITIONS).epoch(0), key=len)
@@ -46,7 +45,7 @@ def _cases(folder: Path) -> Iterator[Case]:
         for mode in MODES:
             claim = Claim(f"{kind} of a trained model, {name}, {mode}", SDPA)
             run = partial(_measure, attended, name, mode)
-            yield Case("run", claim, f"{kind}, {name}", run, mode, rows, n, "trained")
+            yield TimedCase("run", claim, f"{kind}, {name}", run, mode, rows, n, "trained")
 
 
 def _measure(attended: list[Attended], name: str, mode: str, effort: Effort) -> Measured:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.bench.case import Case, Claim, Measured
+from regard.bench.timed_case import Claim, Measured, TimedCase
 from regard.bench.timing import Effort, medians
 from regard.core.tokens import BOS, EOS, PAD
 from regard.decoding import Limits, beam
@@ -27,14 +27,14 @@ def missing() -> list[str]:
     return [] if find_spec("transformers") else ["transformers is not installed: pip install 'regard[hf]'"]
 
 
-def cases() -> list[Case]:
+def cases() -> list[TimedCase]:
     """The one case, where transformers is installed."""
     return [] if missing() else list(_beams())
 
 
-def _beams() -> Iterator[Case]:
+def _beams() -> Iterator[TimedCase]:
     what = f"beam {BEAM}, batch {BATCH}, exactly {TOKENS} tokens, the same weights and outputs"
-    yield Case("beam", Claim(what, "transformers' generate", 1 / 1.3, 1 / 1.8), what, _measure)
+    yield TimedCase("beam", Claim(what, "transformers' generate", 1 / 1.3, 1 / 1.8), what, _measure)
 
 
 def _measure(effort: Effort) -> Measured:

@@ -13,7 +13,7 @@ from statistics import median
 
 import torch
 
-from regard.bench.case import Case, Claim, Measured
+from regard.bench.timed_case import Claim, Measured, TimedCase
 from regard.bench.timing import Effort
 from regard.views import heat_map
 
@@ -45,15 +45,17 @@ def missing() -> list[str]:
     return lines if browser() else [*lines, "no chromium was found: make browser installs one"]
 
 
-def cases(sizes: list[int] | None = None) -> list[Case]:
+def cases(sizes: list[int] | None = None) -> list[TimedCase]:
     """A map of each size (default: the published ones), where there is a browser."""
     return [] if missing() else list(_cases(sizes or SIZES))
 
 
-def _cases(sizes: list[int]) -> Iterator[Case]:
+def _cases(sizes: list[int]) -> Iterator[TimedCase]:
     for n in sizes:
         claim = Claim(f"a map of {n} × {n} drawn in a browser", "100 ms", None, 1.0)
-        yield Case("drawing", claim, "heat map, softmax weights", partial(_measure, n), None, n, n, "normal")
+        yield TimedCase(
+            "drawing", claim, "heat map, softmax weights", partial(_measure, n), None, n, n, "normal"
+        )
 
 
 def _measure(n: int, effort: Effort) -> Measured:

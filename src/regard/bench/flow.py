@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.bench.case import SCALES, Case, Claim, Measured
+from regard.bench.timed_case import SCALES, Claim, Measured, TimedCase
 from regard.bench.timing import Effort, medians
 from regard.explanations.flow_network import largest_flows
 
@@ -42,7 +42,7 @@ def missing(only: Sequence[str]) -> list[str]:
     ]
 
 
-def cases(only: Sequence[str] | None = None, scales: Sequence[str] | None = None) -> Iterator[Case]:
+def cases(only: Sequence[str] | None = None, scales: Sequence[str] | None = None) -> Iterator[TimedCase]:
     """The cases of these groups (default: all), on these scores (default: normal, peaked, flat)."""
     says = f"attention flow, {LAYERS} layers × {TOKENS} tokens, all pairs"
     compiled = [name for name in ("scipy", "igraph") if installed(name)]
@@ -51,7 +51,7 @@ def cases(only: Sequence[str] | None = None, scales: Sequence[str] | None = None
     for group, (peers, against, limit) in groups.items():
         for scale in (scales or SCALES) if group in (only or GROUPS) else ():
             run = partial(_measure, peers, scale)
-            yield Case(group, Claim(says, against, limit), "flow", run, None, TOKENS**2, TOKENS, scale)
+            yield TimedCase(group, Claim(says, against, limit), "flow", run, None, TOKENS**2, TOKENS, scale)
 
 
 def widths(scale: str, layers: int, n: int) -> Tensor:

@@ -7,8 +7,8 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from regard.bench.case import SCALES, Case, Claim, Measured, without_peers
 from regard.bench.memory import peak
+from regard.bench.timed_case import SCALES, Claim, Measured, TimedCase, without_peers
 from regard.bench.timing import Effort, medians
 from regard.bench.workloads import map_inputs, map_there_and_back
 from regard.maps import MAPS
@@ -27,7 +27,7 @@ Sizes = Sequence[tuple[int, int]]
 Map = Callable[..., Tensor]
 
 
-def cases(only: Sequence[str] | None = None, sizes: Sizes = SIZES) -> list[Case]:
+def cases(only: Sequence[str] | None = None, sizes: Sizes = SIZES) -> list[TimedCase]:
     """The cases of these groups (default: all), on rows of these sizes (rows, n)."""
     makers = {"rows": _rows, "learned": _learned, "fusedmax": _fusedmax, "memory": _memory, "peers": _peers}
     return [case for group in only or GROUPS for case in makers[group](sizes)]
@@ -40,10 +40,10 @@ def missing(only: Sequence[str]) -> list[str]:
     return ["the entmax package is not here, so nothing is measured against it: pip install 'regard[peers]'"]
 
 
-def _rows(sizes: Sizes) -> Iterator[Case]:
+def _rows(sizes: Sizes) -> Iterator[TimedCase]:
     for name, (rows, n), scale in product(SORTED, sizes, SCALES):
         run = partial(_race, MAPS[name].function, [_softmax], rows, n, scale, None)
-        yield Case("rows", _row_claim(name, n, scale), name, run, MODE, rows, n, scale)
+        yield TimedCase("rows", _row_claim(name, n, scale), name, run, MODE, rows, n, scale)
 
 
 def _row_claim(name: str, n: int, scale: str) -> Claim:
@@ -56,11 +56,11 @@ def _row_claim(name: str, n: int, scale: str) -> Claim:
     return Claim("sparsemax and entmax15, rows of 512 and 4,096, normal and peaked", SOFTMAX, 1.3, 1.0)
 
 
-def _learned(sizes: Sizes) -> Iterator[Case]:
+def _learned(sizes: Sizes) -> Iterator[TimedCase]:
     for alpha, (rows, n), scale in product(ALPHAS, sizes, SCALES):
         run = partial(_race, MAPS["entmax"].function, [_softmax], rows, n, scale, alpha)
         what, claim = f"entmax, learned α = {alpha}", _learned_claim(alpha, n, scale)
-        yield Case("learned", claim, what, run, MODE, rows, n, scale)
+        yield TimedCase("learned", claim, what, run, MODE, rows, n, scale)
 
 
 def _learned_claim(alpha: float, n: int, scale: str) -> Claim:
@@ -72,18 +72,18 @@ def _learned_claim(alpha: float, n: int, scale: str) -> Claim:
     return Claim(says, SOFTMAX, LEARNED[alpha], 3.0)
 
 
-def _fusedmax(sizes: Sizes) -> Iterator[Case]:
+def _fusedmax(sizes: Sizes) -> Iterator[TimedCase]:
     claim = Claim("fusedmax, rows of 512", SOFTMAX)
     for (rows, n), scale in product(sizes[1:2], SCALES):
         run = partial(_race, MAPS["fusedmax"].function, [_softmax], rows, n, scale, None)
-        yield Case("fusedmax", claim, "fusedmax", run, MODE, rows, n, scale)
+        yield TimedCase("fusedmax", claim, "fusedmax", run, MODE, rows, n, scale)
 
 
-def _memory(sizes: Sizes) -> Iterator[Case]:
+def _memory(sizes: Sizes) -> Iterator[TimedCase]:
     for name, (rows, n) in product(SORTED, sizes):
         claim = Claim(f"{name}, peak extra memory, rows of 64 to 4,096", SOFTMAX)
         run = partial(_peaks, name, rows, n)
-        yield Case("memory", claim, f"{name}, peak memory", run, MODE, rows, n, "normal")
+        yield TimedCase("memory", claim, f"{name}, peak memory", run, MODE, rows, n, "normal")
 
 
 def _peaks(name: str, rows: int, n: int, effort: Effort) -> Measured:
@@ -91,7 +91,7 @@ def _peaks(name: str, rows: int, n: int, effort: Effort) -> Measured:
     return Measured(seconds, other, mebibytes=mebibytes, against_mebibytes=others)
 
 
-def _peers(sizes: Sizes) -> Iterator[Case]:
+def _peers(sizes: Sizes) -> Iterator[TimedCase]:
     if without_peers():
         return
     import entmax
@@ -101,12 +101,12 @@ def _peers(sizes: Sizes) -> Iterator[Case]:
         against, bounds = "entmax package, better of default and top-k", (1 / 6, 1 / 10)
         claim = _peer_claim("sparsemax and entmax15", against, scale, *bounds)
         run = partial(_race, MAPS[name].function, theirs, rows, n, scale, None)
-        yield Case("peers", claim, name, run, MODE, rows, n, scale)
+        yield TimedCase("peers", claim, name, run, MODE, rows, n, scale)
     for alpha, (rows, n), scale in product(ALPHAS, sizes, SCALES):
         bisect = partial(entmax.entmax_bisect, dim=-1)
         claim = _peer_claim("entmax with learned α", "entmax package, bisection", scale, 1 / 25)
         run = partial(_race, MAPS["entmax"].function, [bisect], rows, n, scale, alpha)
-        yield Case("peers", claim, f"entmax, learned α = {alpha}", run, MODE, rows, n, scale)
+        yield TimedCase("peers", claim, f"entmax, learned α = {alpha}", run, MODE, rows, n, scale)
 
 
 def _peer_claim(what: str, against: str, scale: str, limit: float, aim: float | None = None) -> Claim:

@@ -22,7 +22,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from regard.bench.case import Case, Claim, Measured, Result
+from regard.bench.timed_case import Claim, Measured, Result, TimedCase
 from regard.bench.timing import QUICK, Effort
 from regard.data import CORPORA
 from regard.runs import fit, resolve
@@ -62,7 +62,7 @@ class Load:
         return self.seconds / len(self.waits)
 
 
-def cases(clients: int = 200, seconds: float = 30.0) -> list[Case]:
+def cases(clients: int = 200, seconds: float = 30.0) -> list[TimedCase]:
     """What must hold of a server with so many clients for so long; all of it is measured once."""
     loads, who = cache(partial(measured, clients, seconds)), f"{clients} clients, {seconds:g} s"
 
@@ -80,13 +80,15 @@ def cases(clients: int = 200, seconds: float = 30.0) -> list[Case]:
 
     return [
         Answers("serving", Claim("serving, time per answer", "one client"), who, each),
-        Case("serving", Claim("serving, 95th percentile of waiting", "one client"), f"{who}, p95", p95),
-        Case("serving", Claim("serving, memory", "a tenth of the time in", 1.1), f"{who}, memory", memory),
+        TimedCase("serving", Claim("serving, 95th percentile of waiting", "one client"), f"{who}, p95", p95),
+        TimedCase(
+            "serving", Claim("serving, memory", "a tenth of the time in", 1.1), f"{who}, memory", memory
+        ),
     ]
 
 
 @dataclass(frozen=True)
-class Answers(Case):
+class Answers(TimedCase):
     """A case that also reports answers per second."""
 
     def measure(self, effort: Effort) -> Result:

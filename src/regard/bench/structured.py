@@ -11,7 +11,7 @@ from itertools import product
 from torch import Tensor
 
 from regard.bench import structured_peers as peers
-from regard.bench.case import SCALES, Case, Claim, Measured
+from regard.bench.timed_case import SCALES, Claim, Measured, TimedCase
 from regard.bench.timing import Effort, medians
 from regard.bench.workloads import map_inputs, map_there_and_back
 from regard.maps import MAPS
@@ -37,7 +37,7 @@ Map = Callable[[Tensor], Tensor]
 Step = Callable[[], object]
 
 
-def cases(only: Sequence[str] | None = None, sizes: Sequence[int] | None = None) -> list[Case]:
+def cases(only: Sequence[str] | None = None, sizes: Sequence[int] | None = None) -> list[TimedCase]:
     """The cases of these groups (default: all), at these numbers of keys (default: the published ones)."""
     makers = {"chain": _chain, "sparsemap": _sparsemap, "fusedmax": _fusedmax, "hot": _hot}
     return [case for group in only or GROUPS for case in makers[group](sizes)]
@@ -64,16 +64,16 @@ def installed(module: str) -> bool:
     return find_spec(module) is not None
 
 
-def _chain(sizes: Sequence[int] | None) -> Iterator[Case]:
+def _chain(sizes: Sequence[int] | None) -> Iterator[TimedCase]:
     if not installed("torch_struct"):
         return
     for n in sizes or SIZES:
         claim = Claim("chain marginals, batch 64, n = 50, 128 and 512", "torch-struct 0.5", 1 / 10, 1 / 20)
         run = partial(_against, "chain", peers.torch_struct_chain, n)
-        yield Case("chain", claim, "chain", run, MODE, BATCH, n, "normal")
+        yield TimedCase("chain", claim, "chain", run, MODE, BATCH, n, "normal")
 
 
-def _sparsemap(sizes: Sequence[int] | None) -> Iterator[Case]:
+def _sparsemap(sizes: Sequence[int] | None) -> Iterator[TimedCase]:
     solvers = {"sparsemap_budget": peers.osqp_budget, "sparsemap_chain": peers.osqp_chain}
     against = "OSQP, a QP for each row, forward alone"
     for (name, solver), n in product(solvers.items(), sizes or (50, 512)):
@@ -81,37 +81,37 @@ def _sparsemap(sizes: Sequence[int] | None) -> Iterator[Case]:
             claim = Claim(f"SparseMAP budget and chain, batch 64, n = {n}", against)
             if n == 50:
                 claim = Claim("SparseMAP budget and chain, batch 64, n = 50", against, 1 / 20)
-            yield Case("sparsemap", claim, name, partial(_qp, name, solver, n), MODE, BATCH, n, "normal")
+            yield TimedCase("sparsemap", claim, name, partial(_qp, name, solver, n), MODE, BATCH, n, "normal")
         if installed("lpsmap") and name == "sparsemap_budget":
             claim = Claim("SparseMAP budget, batch 64", "lp-sparsemap, row by row")
             run = partial(_against, name, peers.lpsmap_budget, n)
-            yield Case("sparsemap", claim, name, run, MODE, BATCH, n, "normal")
+            yield TimedCase("sparsemap", claim, name, run, MODE, BATCH, n, "normal")
 
 
-def _fusedmax(sizes: Sequence[int] | None) -> Iterator[Case]:
+def _fusedmax(sizes: Sequence[int] | None) -> Iterator[TimedCase]:
     n = 512 if sizes is None or 512 in sizes else sizes[0]
     for scale in SCALES:
         claim = Claim("fusedmax, rows of 512, forward + backward", SOFTMAX, 12.0)
         run = partial(_beside_softmax, "fusedmax", (ROWS, n), scale)
-        yield Case("fusedmax", claim, "fusedmax", run, MODE, ROWS, n, scale)
+        yield TimedCase("fusedmax", claim, "fusedmax", run, MODE, ROWS, n, scale)
     for scale in SCALES if installed("condat_tv") else ():
         claim = Claim("total variation prox, rows of 512, float64, one thread", "condat-tv, in C")
         run = partial(_prox, n, scale)
-        yield Case("fusedmax", claim, "total variation prox", run, FORWARD, ROWS, n, scale)
+        yield TimedCase("fusedmax", claim, "total variation prox", run, FORWARD, ROWS, n, scale)
 
 
-def _hot(sizes: Sequence[int] | None) -> Iterator[Case]:
+def _hot(sizes: Sequence[int] | None) -> Iterator[TimedCase]:
     for name in ON_ROWS:
         n = 512 if sizes is None else sizes[0]
         claim = Claim(f"{name}, batch 64, n = {n}", SOFTMAX)
-        yield Case(
+        yield TimedCase(
             "hot", claim, name, partial(_beside_softmax, name, (BATCH, n), "normal"), MODE, BATCH, n, "normal"
         )
     for name, most in ON_MATRICES.items():
         n = most if sizes is None else min(most, sizes[0])
         claim = Claim(f"{name}, 64 matrices, m = n = {n}", SOFTMAX)
         run = partial(_beside_softmax, name, (BATCH, n, n), "normal")
-        yield Case("hot", claim, name, run, MODE, BATCH * n, n, "normal")
+        yield TimedCase("hot", claim, name, run, MODE, BATCH * n, n, "normal")
 
 
 def inputs(shape: tuple[int, ...], scale: str) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from regard.bench.case import Case, Claim, Measured
+from regard.bench.timed_case import Claim, Measured, TimedCase
 from regard.bench.timing import Effort, medians
 from regard.bench.training_peers import WORDS, Learner, Trainer, has_joey, joey, ours, plain
 from regard.core.tokens import EOS
@@ -26,9 +26,9 @@ PAIRS, TOKENS, SOME = 20_000, 2048, 4  # pairs in all, positions in a batch, bat
 LOOP = "torch.nn.Transformer, plain loop"
 
 
-def cases(only: list[str] | None = None) -> list[Case]:
+def cases(only: list[str] | None = None) -> list[TimedCase]:
     """The cases of these groups (default: all)."""
-    makers: dict[str, Callable[[], Iterator[Case]]] = {"same": _same, "batches": _batches}
+    makers: dict[str, Callable[[], Iterator[TimedCase]]] = {"same": _same, "batches": _batches}
     return [case for group in only or GROUPS for case in makers[group]()]
 
 
@@ -39,18 +39,18 @@ def missing(only: list[str]) -> list[str]:
     return ["joeynmt is not installed: pip install --no-deps joeynmt, in a trial venv"]
 
 
-def _same() -> Iterator[Case]:
+def _same() -> Iterator[TimedCase]:
     what = "training on the same batches, of similar length"
-    yield Case("same", Claim(what, LOOP, 1 / 0.97), what, partial(_against, plain))
+    yield TimedCase("same", Claim(what, LOOP, 1 / 0.97), what, partial(_against, plain))
     if has_joey():
-        yield Case("same", Claim(what, "JoeyNMT", 1 / 1.1), what, partial(_against, joey))
+        yield TimedCase("same", Claim(what, "JoeyNMT", 1 / 1.1), what, partial(_against, joey))
 
 
-def _batches() -> Iterator[Case]:
+def _batches() -> Iterator[TimedCase]:
     shares = [f"{padding(batches):.2f}" for batches in (similar(), random())]
     what = "training, batches of similar length against random ones"
     says = f"{what} (padding {' against '.join(shares)})"
-    yield Case("batches", Claim(what, LOOP, 1 / 2.5), says, _with_own_batches)
+    yield TimedCase("batches", Claim(what, LOOP, 1 / 2.5), says, _with_own_batches)
 
 
 def _against(other: Callable[[], Learner], effort: Effort) -> Measured:

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention import attend
-from regard.bench.case import SCALES
+from regard.bench.timed_case import SCALES
 
 HEADS, WIDTH = 8, 64
 Go = Callable[[Tensor, Tensor, Tensor], Tensor]

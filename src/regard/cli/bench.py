@@ -12,7 +12,7 @@ from regard.cli.app import OneLine, app, console, fail, plain_table, remark
 from regard.cli.common import check_picture, exit_on_error, progress_bar, save_picture
 
 if TYPE_CHECKING:
-    from regard.bench import Case
+    from regard.bench import TimedCase
 
 bench = typer.Typer(cls=OneLine, rich_markup_mode="markdown")
 app.add_typer(bench, name="bench", help="Measure regard against torch and other packages.")
@@ -177,10 +177,10 @@ def measure(name: str, quick: bool, as_json: bool, plot: Path | None = None, **o
     report(list(subject.cases(**options)), f"regard bench {name}", quick, as_json, plot)
 
 
-def report(cases: "list[Case]", command: str, quick: bool, as_json: bool, plot: Path | None) -> None:
+def report(cases: "list[TimedCase]", command: str, quick: bool, as_json: bool, plot: Path | None) -> None:
     """Measure the cases and say what came out."""
     from regard.bench.machine import machine
-    from regard.bench.report import HEADINGS, cells, curves
+    from regard.bench.speed_report import HEADINGS, cells, curves
     from regard.bench.timing import QUICK, Effort
     from regard.views import growth
 

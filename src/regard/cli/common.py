@@ -35,7 +35,7 @@ def resolve_device(device: str) -> str:
 
 def open_run(run: Path, device: str, task: str | None = None) -> Any:
     """The system in the folder of a run, on the device that was typed; `task` is what it must be of."""
-    from regard.runs.load import open_system
+    from regard.runs.folder import open_system
 
     return open_system(run, resolve_device(device), task)
 

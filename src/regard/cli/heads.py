@@ -19,7 +19,7 @@ from regard.cli.common import Device, Run, check_picture, exit_on_error, open_ru
 from regard.data.text import lines
 from regard.runs.fit import prepare
 
-ROLES = """{named} of {all} heads have a role. After each score its yardstick: chance, or, for \
+ROLES = """{named} of {all} heads have a role. After each score its baseline: chance, or, for \
 subwords and syntax, the best fixed neighbour."""
 WIDTHS = {"positional": 2, "syntactic": 8}  # characters for what a head does, where a role says it
 
@@ -104,7 +104,7 @@ def _prune(run: Path, prices: list[float], steps: int, as_json: bool, device: st
 
 
 def _roles_table(found: list[HeadRoles], sentences: int) -> Table:
-    """Heads down, roles across: where a head is farthest above its yardstick, what it scores, and that."""
+    """Heads down, roles across: where a head is farthest above its baseline, what it scores, and that."""
     roles = list(dict.fromkeys(role for head in found for role in head.scores))
     table = plain_table("head", *roles, no_wrap=True)
     table.title = f"{sentences:,} sentences"
@@ -115,7 +115,7 @@ def _roles_table(found: list[HeadRoles], sentences: int) -> Table:
             assert score is not None
             what = f"{score.what:<{WIDTHS[role]}} " if role in WIDTHS else ""
             style = "bold green" if score.plays else "dim"
-            cells.append(Line(f"{what}{score.score:.2f} / {score.yardstick:.2f}", style=style))
+            cells.append(Line(f"{what}{score.score:.2f} / {score.baseline:.2f}", style=style))
         table.add_row(*cells)
     return table
 

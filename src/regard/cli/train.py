@@ -26,7 +26,7 @@ from regard.tasks.task import Task
 from regard.training import Diverged, Ended, Interrupted, Lost, StepReport, joined
 
 
-class Tasks(OneLine):
+class TaskCommands(OneLine):
     """One command for each task."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -40,7 +40,7 @@ class Tasks(OneLine):
         return command(TASKS[cmd_name])
 
 
-train = typer.Typer(cls=Tasks, help="Train a model on your own files.", no_args_is_help=True)
+train = typer.Typer(cls=TaskCommands, help="Train a model on your own files.", no_args_is_help=True)
 app.add_typer(train, name="train")
 
 
@@ -67,7 +67,7 @@ def command(task: Task) -> Any:
     return typer.main.get_command(single)
 
 
-class Placed(NamedTuple):
+class PlacedOption(NamedTuple):
     """An option of a task: the setting it belongs to, how its value is read, and how typer takes it."""
 
     group: str
@@ -76,14 +76,14 @@ class Placed(NamedTuple):
     parameter: Parameter
 
 
-def placed_options(task: Task) -> dict[str, Placed]:
+def placed_options(task: Task) -> dict[str, PlacedOption]:
     """The options of a task's settings and models, by name."""
     groups = {"": task.Settings}
     for group, kind in fields_of(task.Settings).items():
         for one in (kind, *typing.get_args(kind)):
             if dataclasses.is_dataclass(one) and isinstance(one, type):
                 groups[group] = one
-    found: dict[str, Placed] = {}
+    found: dict[str, PlacedOption] = {}
     for group, holder in groups.items():
         for field in dataclasses.fields(holder):
             if flag := field.metadata.get("option"):
@@ -91,14 +91,16 @@ def placed_options(task: Task) -> dict[str, Placed]:
                 known = f" Known: {', '.join(task.corpora)}." if field.name == "corpus" else ""
                 kind = fields_of(holder)[field.name]
                 shown = parameter(name, kind, facts["says"] + known, flag, facts["metavar"])
-                found[name] = Placed(group, field.name, facts["read"], shown)
+                found[name] = PlacedOption(group, field.name, facts["read"], shown)
     if task.models:
-        found["model"] = Placed("model", "name", None, parameter("model", str, f"{', '.join(task.models)}."))
+        found["model"] = PlacedOption(
+            "model", "name", None, parameter("model", str, f"{', '.join(task.models)}.")
+        )
         kinds: dict[str, Any] = {}
         for entry in task.models.values():
             kinds |= fields_of(entry.config)
         for name, says in task.model_options.items():
-            found[name] = Placed("model", name, None, parameter(name, kinds[name], says))
+            found[name] = PlacedOption("model", name, None, parameter(name, kinds[name], says))
     return found
 
 

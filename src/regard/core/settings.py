@@ -41,7 +41,7 @@ def setting(
     return dataclasses.field(default=default, metadata=facts)
 
 
-class Group:
+class SettingsGroup:
     """A group of settings whose values keep their bounds: the base of frozen dataclasses of `setting`s."""
 
     group: ClassVar[str]  # what messages call it: "data", "training"

@@ -2,11 +2,11 @@
 
 from regard.data.batches import Batch as Batch
 from regard.data.batches import Batches as Batches
-from regard.data.class_names import Classes as Classes
 from regard.data.corpora import CORPORA as CORPORA
 from regard.data.corpora import LABELLED as LABELLED
 from regard.data.encoded import Encoded as Encoded
 from regard.data.fields import Field as Field
+from regard.data.labelled import Classes as Classes
 from regard.data.labelled import Labelled as Labelled
 from regard.data.labelled import labelled as labelled
 from regard.data.segments import Segments as Segments

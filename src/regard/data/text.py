@@ -8,6 +8,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator
+from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any, cast
@@ -128,3 +129,12 @@ def _translation(entry: dict[str, Any] | str, where: str) -> tuple[str, str]:
         except UnicodeEncodeError:
             raise DataError(f"{where}: half of a surrogate pair, which is no character.") from None
     return texts[0], texts[1]
+
+
+def needed(module: str) -> Any:
+    """Import a module of `regard[text]`; the error, if it is missing, says how to install it."""
+    try:
+        return import_module(module)
+    except ImportError:
+        library = module.split(".")[0]
+        raise ImportError(f"this needs {library}: pip install 'regard[text]'") from None

@@ -21,8 +21,7 @@ from typing import Any, Literal, get_args
 from regard.core.files import write_text
 from regard.core.tokens import BOS, EOS, PAD, UNK
 from regard.data.byte_level import BYTES, Span, join_bytes, raw_bytes
-from regard.data.extra import needed
-from regard.data.text import DataError
+from regard.data.text import DataError, needed
 
 Kind = Literal["bpe", "word", "character"]
 KINDS = get_args(Kind)

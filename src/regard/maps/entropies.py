@@ -1,4 +1,4 @@
-"""Tsallis α-entropies: how spread out weights are, each measured by the yardstick of its own map.
+"""Tsallis α-entropies: how spread out weights are, each on the scale of its own map.
 
     H_α(p) = (1/(α(α − 1))) Σⱼ (pⱼ − pⱼ^α)      H₁(p) = −Σⱼ pⱼ log pⱼ
 

@@ -32,7 +32,7 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Problem(Strict):
+class ErrorMessage(Strict):
     """Why there is no answer."""
 
     error: str
@@ -100,7 +100,7 @@ class Probability(Strict):
     probability: float
 
 
-class Answer(Strict):
+class AnswerMessage(Strict):
     """What the run answers, and the weights behind it."""
 
     run: str

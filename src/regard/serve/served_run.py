@@ -17,7 +17,7 @@ from regard.inspection.deadline import watch
 from regard.inspection.description import check_inspectable, describe
 from regard.inspection.inspected import InvalidRequest, inspect
 from regard.inspection.pictures import picture_data
-from regard.runs.load import open_system
+from regard.runs.folder import open_system
 from regard.serve.messages import InspectionRequest
 from regard.tasks.system import System
 from regard.views.shown_text import shown

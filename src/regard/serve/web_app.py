@@ -15,13 +15,20 @@ from regard.inspection.control import resolve_options
 from regard.inspection.deadline import DeadlineExceeded
 from regard.inspection.inspected import How, InvalidRequest
 from regard.serve.guard import Bounds, problem
-from regard.serve.messages import Answer, InspectionRequest, PageState, Problem, RunFacts, valid_unicode
+from regard.serve.messages import (
+    AnswerMessage,
+    ErrorMessage,
+    InspectionRequest,
+    PageState,
+    RunFacts,
+    valid_unicode,
+)
 from regard.serve.page_files import saved, served
 from regard.serve.served_run import ServedRun
 from regard.serve.work_queue import QueueFull, WorkQueue
 
 WRONG: dict[int | str, dict[str, Any]] = {
-    code: {"model": Problem, "description": says}
+    code: {"model": ErrorMessage, "description": says}
     for code, says in {
         401: "the token is missing",
         403: "the request comes from a page of another site",
@@ -61,7 +68,7 @@ def make_app(runs: Mapping[str, ServedRun], bounds: Bounds = Bounds()) -> FastAP
         """The runs that are served, and what can be chosen of each."""
         return [run.facts() for run in runs.values()]
 
-    @app.post("/api/inspect", response_model=Answer, responses=WRONG)
+    @app.post("/api/inspect", response_model=AnswerMessage, responses=WRONG)
     async def inspect(request: InspectionRequest) -> Response:
         """The answer of a run to a text, as it is or with words masked or deleted, and its weights."""
         run = _named(runs, request.run)

@@ -17,13 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import SettingsError
-from regard.core.settings import Group, fields_of, setting
+from regard.core.settings import SettingsGroup, fields_of, setting
 from regard.core.tokens import UNK
 from regard.data import LABELLED
 from regard.data.batches import Batch
-from regard.data.class_names import Classes
 from regard.data.fields import Field, Row, number_field, token_field
-from regard.data.labelled import Labelled, labelled
+from regard.data.labelled import Classes, Labelled, labelled
 from regard.data.splits import Part
 from regard.data.text import DataError, lines
 from regard.data.tokenizer import Tokenizer
@@ -99,7 +98,7 @@ class ClassificationTraining(Training):
 
 
 @dataclass(frozen=True)
-class Regularizers(Group):
+class Regularizers(SettingsGroup):
     """What is added to the loss, each by its strength; 0 is off (`models/classifiers/regularizers`)."""
 
     group = "regularizers"

@@ -12,8 +12,7 @@ from regard.attention import Attended
 from regard.core.errors import RunError
 from regard.core.recorders import suspended
 from regard.core.tokens import UNK
-from regard.data.class_names import Classes
-from regard.data.labelled import Labelled
+from regard.data.labelled import Classes, Labelled
 from regard.data.padding import batches_by_length, padded
 from regard.data.segments import SPACES
 from regard.data.tokenizer import Tokenizer

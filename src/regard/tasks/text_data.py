@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, ClassVar, Literal
 
 from regard.core.errors import SettingsError
-from regard.core.settings import Group, setting
+from regard.core.settings import SettingsGroup, setting
 from regard.data.splits import Part, held_out
 from regard.data.tokenizer import Tokenizer
 from regard.tasks.task import Located, Say
@@ -17,7 +17,7 @@ SOURCE = "Sentences, one per line (.gz too); or pairs in one .tsv or .jsonl."
 
 
 @dataclass(frozen=True)
-class TextData(Group):
+class TextData(SettingsGroup):
     """A generated corpus or files."""
 
     group = "data"

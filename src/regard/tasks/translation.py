@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from regard.attention import concat_steps
 from regard.core.errors import SettingsError
-from regard.core.settings import Group, setting
+from regard.core.settings import SettingsGroup, setting
 from regard.core.tokens import BOS, EOS, PAD
 from regard.data import CORPORA
 from regard.data.batches import Batch
@@ -31,8 +31,8 @@ from regard.data.tokenizer import Tokenizer
 from regard.decoding import Limits
 from regard.losses import trace
 from regard.models import TRANSLATORS
+from regard.models.both_directions import TwoWay, ahead_of
 from regard.models.parts.biases import Biases
-from regard.models.two_way import TwoWay, ahead_of
 from regard.recording import record
 from regard.tasks.structural_losses import between_words, fertility
 from regard.tasks.task import Located, Say, Task
@@ -62,7 +62,7 @@ class TranslationData(TextData):
 
 
 @dataclass(frozen=True)
-class Decoding(Group):
+class Decoding(SettingsGroup):
     """How translations are searched for."""
 
     group = "decoding"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.recording import Record, attentions, record
-from regard.testing.probe import apart, as_it_was, gradients, tensors
+from regard.testing.perturbing import apart, as_it_was, gradients, tensors
 
 
 def check_looking_changes_nothing(

@@ -5,7 +5,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from regard.testing.probe import Function, apart, as_it_was, by_place, call, check_places, rounding, spread
+from regard.testing.perturbing import (
+    Function,
+    apart,
+    as_it_was,
+    by_place,
+    call,
+    check_places,
+    rounding,
+    spread,
+)
 
 
 def check_permutation(

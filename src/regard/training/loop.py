@@ -27,9 +27,9 @@ from regard.training.optimiser import memory_of, optimiser, put_memory
 from regard.training.processes import ALONE, Team
 from regard.training.progress import Diverged, Interrupted, Listener, Problem, Progress, StepReport
 from regard.training.schedules import rate_at
-from regard.training.settings import Training
 from regard.training.sharding import put_weights, shard, weights_of, whole
 from regard.training.stopping import stoppable
+from regard.training.training_settings import Training
 
 
 def train(

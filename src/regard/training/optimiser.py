@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from regard.training.settings import Training
 from regard.training.sharding import parted, whole
+from regard.training.training_settings import Training
 
 
 def optimiser(model: nn.Module, settings: Training) -> torch.optim.Optimizer:

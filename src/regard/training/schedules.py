@@ -11,7 +11,7 @@ d^{−½} min(t^{−½}, t w^{−3/2}) is inverse_sqrt with the rate (d w)^{−�
 
 import math
 
-from regard.training.settings import Training
+from regard.training.training_settings import Training
 
 
 def rate_at(step: int, settings: Training, halvings: int = 0) -> float:

@@ -25,8 +25,8 @@ def shard(model: nn.Module, team: Team) -> None:
     from torch.distributed.fsdp import fully_shard
 
     from regard.heads import MultiHead
+    from regard.models.both_directions import TwoWay
     from regard.models.parts.feed_forward import FeedForward
-    from regard.models.two_way import TwoWay
 
     # a warning for those who would change an attention's output in place, which nobody does here
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")

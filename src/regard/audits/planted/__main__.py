@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from regard.audits.planted.calibration import Result, fix, graded, left_out, misjudged, run, separation
+from regard.audits.planted.calibration import PlantedResult, fix, graded, left_out, misjudged, run, separation
 from regard.audits.planted.kinds import KINDS
 from regard.audits.register import AUDITS
 from regard.audits.thresholds import FIXED, GIVEN, TRAINED
@@ -54,11 +54,11 @@ def main(arguments: list[str] | None = None) -> None:
         print(summary(read(fixing), read(reported)))
 
 
-def measured(seeds: range, file: Path, full: bool) -> list[Result]:
+def measured(seeds: range, file: Path, full: bool) -> list[PlantedResult]:
     """Results of all kinds from these seeds, written to a file as they come."""
-    found: list[Result] = []
+    found: list[PlantedResult] = []
 
-    def keep(result: Result) -> None:
+    def keep(result: PlantedResult) -> None:
         found.append(result)
         write_text(file, json.dumps([one.as_dict() for one in found], indent=1, ensure_ascii=False) + "\n")
         print(f"{result.kind}, seed {result.seed}: {graded(result.grade()):.2f}", flush=True)
@@ -68,12 +68,12 @@ def measured(seeds: range, file: Path, full: bool) -> list[Result]:
     return found
 
 
-def read(file: Path) -> list[Result]:
+def read(file: Path) -> list[PlantedResult]:
     """Results from a file."""
-    return [Result.from_dict(one) for one in json.loads(file.read_text(encoding="utf-8"))]
+    return [PlantedResult.from_dict(one) for one in json.loads(file.read_text(encoding="utf-8"))]
 
 
-def summary(fixing: Sequence[Result], reported: Sequence[Result]) -> str:
+def summary(fixing: Sequence[PlantedResult], reported: Sequence[PlantedResult]) -> str:
     """How each kind was graded, which models were misjudged, and the AUC: with and without its own kind."""
     grades, apart = [result.grade() for result in reported], left_out(fixing, reported)
     lines = [HEADINGS, ["---"] * len(HEADINGS)]

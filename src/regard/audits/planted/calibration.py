@@ -30,11 +30,11 @@ NEAR = 0.05  # medians of a test must be further apart
 MIDDLE = 0.5  # the grade of a model that has none; a grade on the wrong side of it is an error
 ENOUGH = 0.95  # AUC
 
-Listen = Callable[["Result"], None]
+Listen = Callable[["PlantedResult"], None]
 
 
 @dataclass(frozen=True)
-class Result:
+class PlantedResult:
     """A planted model, audited."""
 
     kind: str
@@ -50,7 +50,7 @@ class Result:
         return judge(self.findings, ramps={**GIVEN, **ramps}).grade
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: of each test, value, baseline (as "yardstick"), interval and inputs."""
+        """For JSON: of each test, value, baseline, interval and inputs."""
         told = asdict(self)
         tests = told.pop("findings")
         for test in tests.values():
@@ -58,14 +58,14 @@ class Result:
         return {**told, "tests": tests}
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> "Result":
+    def from_dict(cls, told: Mapping[str, Any]) -> "PlantedResult":
         """The result that `as_dict` described."""
         parts = dict(told)
         tests = parts.pop("tests").items()
         return cls(**parts, findings={name: Finding.from_dict({**one, "says": ""}) for name, one in tests})
 
 
-def run(seeds: Iterable[int], quick: bool = True, listen: Listen | None = None) -> list[Result]:
+def run(seeds: Iterable[int], quick: bool = True, listen: Listen | None = None) -> list[PlantedResult]:
     """Train a model of each kind from each seed and audit it."""
     tests = [name for name, audit in AUDITS.items() if not (audit.trains and quick)]
     results = []
@@ -74,13 +74,13 @@ def run(seeds: Iterable[int], quick: bool = True, listen: Listen | None = None) 
         case = planted.case(trains=not quick)
         findings = {name: tried(name, case, quick, seed) for name in tests}
         figures = planted.faithful, planted.accuracy, planted.tries, planted.model.facts
-        results.append(Result(kind, seed, *figures, findings))
+        results.append(PlantedResult(kind, seed, *figures, findings))
         if listen is not None:
             listen(results[-1])
     return results
 
 
-def fix(results: Sequence[Result]) -> dict[str, Ramp]:
+def fix(results: Sequence[PlantedResult]) -> dict[str, Ramp]:
     """The ramps that these results give, for every test that separates the two groups."""
     ramps: dict[str, Ramp] = {}
     for name, audit in AUDITS.items():
@@ -96,13 +96,15 @@ def fix(results: Sequence[Result]) -> dict[str, Ramp]:
     return ramps
 
 
-def by_truth(results: Sequence[Result], numbers: Iterable[float | None]) -> tuple[list[float], list[float]]:
+def by_truth(
+    results: Sequence[PlantedResult], numbers: Iterable[float | None]
+) -> tuple[list[float], list[float]]:
     """The numbers of unfaithful models, and those of faithful ones, without None."""
     pairs = [(result.faithful, x) for result, x in zip(results, numbers, strict=True) if x is not None]
     return [x for faithful, x in pairs if faithful is False], [x for faithful, x in pairs if faithful]
 
 
-def separation(results: Sequence[Result], grades: Iterable[float | None] | None = None) -> float:
+def separation(results: Sequence[PlantedResult], grades: Iterable[float | None] | None = None) -> float:
     """The AUC of faithful against unfaithful models, by their own grades or by these."""
     grades = [result.grade() for result in results] if grades is None else grades
     low, high = by_truth(results, map(graded, grades))
@@ -121,7 +123,7 @@ def graded(grade: float | None) -> float:
     return MIDDLE if grade is None else grade
 
 
-def left_out(calibrated: Sequence[Result], reported: Sequence[Result]) -> list[float | None]:
+def left_out(calibrated: Sequence[PlantedResult], reported: Sequence[PlantedResult]) -> list[float | None]:
     """The grade of each reported model by ramps that were fitted without its kind."""
     ramps = {
         kind: fix([result for result in calibrated if result.kind != kind])
@@ -130,7 +132,7 @@ def left_out(calibrated: Sequence[Result], reported: Sequence[Result]) -> list[f
     return [result.grade(ramps[result.kind]) for result in reported]
 
 
-def misjudged(results: Sequence[Result], grades: Sequence[float | None]) -> list[Result]:
+def misjudged(results: Sequence[PlantedResult], grades: Sequence[float | None]) -> list[PlantedResult]:
     """Those of known truth whose grade is on the wrong side of ½, or is None."""
     return [
         result
@@ -143,7 +145,7 @@ def misjudged(results: Sequence[Result], grades: Sequence[float | None]) -> list
 class SelfTest:
     """The results, and the AUC of faithful against unfaithful models."""
 
-    results: list[Result]
+    results: list[PlantedResult]
     auc: float
 
     @property
@@ -152,7 +154,7 @@ class SelfTest:
         return self.auc >= ENOUGH
 
     @property
-    def misjudged(self) -> list[Result]:
+    def misjudged(self) -> list[PlantedResult]:
         """Models whose grade is on the wrong side of ½, or that have none."""
         return misjudged(self.results, [result.grade() for result in self.results])
 

@@ -9,14 +9,13 @@ Och & Ney (2003), "A Systematic Comparison of Various Statistical Alignment Mode
 """
 
 from regard.audits.register import Finding, register
-from regard.tasks.case import Case, NotApplicable
+from regard.tasks.case import Case
 
 
-@register(None, better="lower")
+@register(None, better="lower", needs="aligned")
 def alignment_error(case: Case, *, seed: int = 0) -> Finding:
     """Compare the links of attention with gold ones."""
-    if case.aligned is None:
-        raise NotApplicable("there are no gold links between source and target")
+    assert case.aligned is not None
     from regard.alignment.error_rate import score
     from regard.alignment.links import Links
 

@@ -19,11 +19,10 @@ from regard.audits.register import Finding, register
 from regard.tasks.case import Case, NotApplicable
 
 
-@register(None, better="lower")
+@register(None, better="lower", needs="slopes")
 def shift(case: Case, *, seed: int = 0) -> Finding:
     """Shift the word vectors, and let the model compensate."""
-    if case.slopes is None:
-        raise NotApplicable("the word vectors and the gradients at them were not given")
+    assert case.slopes is not None
     generator = torch.Generator().manual_seed(seed)
     parts = []
     for batch in case.batches:

@@ -19,11 +19,10 @@ from regard.audits.register import Finding, register
 from regard.tasks.case import Case, NotApplicable
 
 
-@register(None)
+@register(None, needs="highlights")
 def plausibility(case: Case, *, seed: int = 0) -> Finding:
     """Compare weights with what people marked."""
-    if case.highlights is None:
-        raise NotApplicable("nobody has marked the words that decide")
+    assert case.highlights is not None
     found, shares = [], []
     for number, (shown, given) in enumerate(zip(case.shown, case.highlights, strict=True), 1):
         marks = torch.as_tensor(given, dtype=torch.bool)

@@ -23,7 +23,7 @@ from typing import Any
 
 from regard.data.corpora import numerals
 from regard.data.corpora.phrase import Frame, Phrase, frames, pick, whole
-from regard.data.extra import needed
+from regard.data.text import needed
 
 FIRST, LAST = datetime.date(1900, 1, 1).toordinal(), datetime.date(2099, 12, 31).toordinal()
 FRAMES = {  # English: (German, French)

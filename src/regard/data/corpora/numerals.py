@@ -9,7 +9,7 @@ plural s ("mille neuf cent quatre-vingt").
 from functools import cache, lru_cache
 
 from regard.data.corpora.phrase import Phrase, Words, joined, whole
-from regard.data.extra import needed
+from regard.data.text import needed
 
 AND = Phrase(("and",), (), [])
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from regard.data.corpora import numerals
 from regard.data.corpora.phrase import Frame, Links, Phrase, elided, joined, pick
-from regard.data.extra import needed
+from regard.data.text import needed
 
 CURRENCIES = {  # gender in German and in French
     "EUR": "mm", "USD": "mm", "GBP": "nf", "CHF": "mm", "CAD": "mm", "AUD": "mm", "JPY": "mm", "SEK": "ff",

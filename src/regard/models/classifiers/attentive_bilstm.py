@@ -15,10 +15,9 @@ from typing import Literal
 
 from torch import Tensor
 
-from regard.models.classifiers.classifier_model import Common
+from regard.models.classifiers.classifier_model import Common, initialize
 from regard.models.classifiers.one_query import OneQuery
 from regard.models.classifiers.orthogonal_lstm import OrthogonalLSTM
-from regard.models.classifiers.word_vectors import initialize
 from regard.models.entries import register_classifier
 from regard.models.parts.bidirectional import BidirectionalRNN
 

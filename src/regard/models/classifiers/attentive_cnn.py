@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.models.classifiers.classifier_model import Common
+from regard.models.classifiers.classifier_model import Common, initialize
 from regard.models.classifiers.one_query import OneQuery
-from regard.models.classifiers.word_vectors import initialize
 from regard.models.entries import register_classifier
 
 

@@ -16,9 +16,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.models.classifiers.classifier_model import Common
+from regard.models.classifiers.classifier_model import Common, initialize
 from regard.models.classifiers.one_query import OneQuery
-from regard.models.classifiers.word_vectors import initialize
 from regard.models.entries import register_classifier
 from regard.models.parts.named_components import check_choice
 

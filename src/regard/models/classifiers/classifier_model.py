@@ -9,6 +9,10 @@ lengths)` returns it: what a second text asks, or where sentences end.
 `model.attention_paths["reader"]` has the paths of the attentions whose weights over the words are "the
 attention" of the model, for `record` and `intervene`. `model.over_words(seen)` has these weights as
 (b, k, n), whatever the model: k queries or heads, n words.
+
+In training, a word is replaced by UNK with probability `word_dropout`, so that the UNK vector is learned and
+the model does not rely on single words (Iyyer et al. 2015, "Deep Unordered Composition Rivals Syntactic
+Methods for Text Classification", §3.1, there with the word left out).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +26,10 @@ from torch.nn import functional as F
 
 from regard.attention import Attended
 from regard.core.errors import ShapeError
-from regard.models.classifiers.word_vectors import WordVectors
+from regard.core.shapes import check_rate
+from regard.core.tokens import PAD, UNK
+from regard.models.parts.dropout_layer import Dropout
+from regard.models.parts.initialization import glorot
 from regard.recording import intervene
 
 Recorded = Mapping[str, "list[Attended]"]
@@ -45,6 +52,32 @@ class Common:
     def __post_init__(self) -> None:
         if self.classes < 2:
             raise ValueError(f"a classifier needs at least 2 classes; got {self.classes}.")
+
+
+class WordVectors(nn.Module):
+    """Embeddings E (vocabulary, width) with dropout."""
+
+    def __init__(self, vocabulary: int, width: int, dropout: float, word_dropout: float):
+        super().__init__()
+        self.E = nn.Embedding(vocabulary, width)
+        self.dropout = Dropout(check_rate("dropout", dropout))
+        self.word_dropout = check_rate("word_dropout", word_dropout)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Tokens (b, n) to (b, n, width)."""
+        if self.training and self.word_dropout:
+            dropped = torch.rand(tokens.shape, device=tokens.device) < self.word_dropout
+            tokens = tokens.masked_fill(dropped & (tokens != PAD), UNK)
+        vectors: Tensor = self.dropout(self.E(tokens))
+        return vectors
+
+
+def initialize(model: nn.Module) -> None:
+    """Initialize with `glorot`, word vectors small, since those of rare words hardly move in training."""
+    glorot(model)
+    for module in model.modules():
+        if isinstance(module, WordVectors):
+            nn.init.normal_(module.E.weight, std=0.1)
 
 
 class ClassifierModel(nn.Module):

@@ -22,8 +22,14 @@ from torch import Tensor, nn
 
 from regard.attention import Attention, resolve_score
 from regard.masks import Lengths
-from regard.models.classifiers.classifier_model import ClassifierModel, Common, Recorded, real
-from regard.models.classifiers.word_vectors import WordVectors, initialize
+from regard.models.classifiers.classifier_model import (
+    ClassifierModel,
+    Common,
+    Recorded,
+    WordVectors,
+    initialize,
+    real,
+)
 from regard.models.entries import register_classifier
 from regard.models.parts.bidirectional import BidirectionalRNN
 from regard.models.parts.dropout_layer import Dropout

@@ -17,9 +17,14 @@ from torch.nn import functional as F
 
 from regard.attention import Attention, resolve_score
 from regard.masks import Lengths
-from regard.models.classifiers.classifier_model import ClassifierModel, Common, check_texts, zero_padding
+from regard.models.classifiers.classifier_model import (
+    ClassifierModel,
+    Common,
+    WordVectors,
+    check_texts,
+    zero_padding,
+)
 from regard.models.classifiers.regularizers import REGULARIZERS, RegularizerInput
-from regard.models.classifiers.word_vectors import WordVectors
 from regard.models.parts.dropout_layer import Dropout
 from regard.models.parts.named_components import make_map
 from regard.recording import record

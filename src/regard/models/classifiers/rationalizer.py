@@ -39,9 +39,8 @@ from regard.attention import resolve_score
 from regard.core.errors import ShapeError
 from regard.core.shapes import widened
 from regard.losses import expected_loss
-from regard.models.classifiers.classifier_model import Common, check_texts, real, zero_padding
+from regard.models.classifiers.classifier_model import Common, check_texts, initialize, real, zero_padding
 from regard.models.classifiers.one_query import OneQuery
-from regard.models.classifiers.word_vectors import initialize
 
 FIRST, STEP = 2.0, 0.01  # initial value of c, and its largest change per training step
 NEAR = 0.25  # relative distance from the target rate at which c moves by STEP

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from regard.testing.probe import (
+from regard.testing.perturbing import (
     Function,
     along,
     apart,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.testing.probe import (
+from regard.testing.perturbing import (
     Content,
     Function,
     apart,

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regard.core.errors import SettingsError
-from regard.core.settings import Group, setting
+from regard.core.settings import SettingsGroup, setting
 
 
 @dataclass(frozen=True)
-class Training(Group):
+class Training(SettingsGroup):
     """Settings of the loop; the defaults suit a small Transformer."""
 
     group = "training"

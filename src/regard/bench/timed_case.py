@@ -64,7 +64,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Case:
+class TimedCase:
     """Something to measure; nothing is made before `measure`."""
 
     group: str
