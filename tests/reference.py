@@ -313,12 +313,12 @@ def _continuous(theta: Row, basis: int, ridge: float, density: Callable[..., Any
 
 
 @exactly
-def chain(theta: Exact, stay: Decimal = ONE) -> Exact:
+def chain(theta: Exact, transitions: Decimal = ONE) -> Exact:
     """p(zᵢ = 1) ∝ Σ exp(Σ θᵢzᵢ + t · how often neighbours agree), over all z of 0 and 1."""
     ways = list(product((0, 1), repeat=len(theta)))
     chosen = [sum((t for t, on in zip(theta, z, strict=True) if on), ZERO) for z in ways]
     agreed = [sum(a == b for a, b in pairwise(z)) for z in ways]
-    p = dict(zip(ways, _softmax([c + stay * k for c, k in zip(chosen, agreed, strict=True)]), strict=True))
+    p = dict(zip(ways, _softmax([c + transitions * k for c, k in zip(chosen, agreed, strict=True)]), strict=True))
     return [sum(p[z] for z in ways if z[i]) for i in range(len(theta))]
 
 

@@ -6,18 +6,24 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.func import jacrev, vmap
+from torch.autograd import grad, gradcheck, gradgradcheck
+from torch.func import hessian, jacfwd, jacrev, vmap
 
 import reference
 import regard
+from maps.map_settings import MATRICES, Case, drawn
 from regard import MAPS, Attention, MultiHead, attend
 from regard.core.errors import DtypeError, ShapeError
+from regard.maps import SparseMap
 from regard.masks import Causal, Lengths
+from regard.structures import Tree
 
-MATRICES = [name for name, entry in MAPS.items() if entry.acts_on == "matrix" and not entry.stochastic]
-every_map = pytest.mark.parametrize("name", MATRICES)
+NAMES = list(dict.fromkeys(case.name for case in MATRICES))
+every_map = pytest.mark.parametrize("name", NAMES)
+every_case = pytest.mark.parametrize("case", MATRICES, ids=str)
 SIZE = 4
 SQUARE = {"sparsemap_tree"}  # takes square matrices alone
+WIDE = {"sparsemap_matching"}  # its definition is for no more queries than keys
 
 
 def square(*batch, size=SIZE, scale=1.5, seed=0, dtype=torch.float64):
@@ -26,18 +32,22 @@ def square(*batch, size=SIZE, scale=1.5, seed=0, dtype=torch.float64):
     return torch.randn(*batch, size, size, generator=g, dtype=torch.float64).mul(scale).to(dtype)
 
 
-matrices = st.integers(1, 4).flatmap(
-    lambda n: st.lists(st.lists(st.floats(-5, 5, width=32), min_size=n, max_size=n), min_size=n, max_size=n)
-)
+@st.composite
+def matrices(draw, name):
+    n = draw(st.integers(1, 4))
+    m = n if name in SQUARE else draw(st.integers(1, n if name in WIDE else 5))
+    some = st.floats(-5, 5, width=32)
+    return draw(st.lists(st.lists(some, min_size=n, max_size=n), min_size=m, max_size=m))
 
 
 @every_map
-@given(theta=matrices)
-def test_agrees_with_its_definition(name, theta):
-    want = torch.tensor(getattr(reference, name)(theta), dtype=torch.float64)
-    found = MAPS[name](torch.tensor(theta, dtype=torch.float64))
-    torch.testing.assert_close(found, want, rtol=0, atol=1e-9)
-    narrow = MAPS[name](torch.tensor(theta, dtype=torch.float32))
+@given(data=st.data())
+def test_agrees_with_its_definition(name, data):
+    theta, settings = data.draw(matrices(name)), data.draw(drawn(name, None))
+    want = torch.tensor(getattr(reference, name)(theta, **settings), dtype=torch.float64)
+    found = MAPS[name](torch.tensor(theta, dtype=torch.float64), **settings)
+    torch.testing.assert_close(found, want, rtol=0, atol=1e-12 if "softmax" in name else 1e-9)
+    narrow = MAPS[name](torch.tensor(theta, dtype=torch.float32), **settings)
     torch.testing.assert_close(narrow.double(), want, rtol=0, atol=2e-6)
 
 
@@ -64,14 +74,35 @@ def test_its_entry_says_neither_more_nor_less(name):
     assert entry.says.endswith(".")
 
 
-@every_map
-def test_first_and_second_gradients(name):
-    x = square(2, size=3, seed=4).requires_grad_()
-    hidden = torch.zeros(2, 3, 3, dtype=torch.bool)
-    hidden[0, 1, 2] = True
-    for function in (MAPS[name], lambda x: MAPS[name](x.masked_fill(hidden, -math.inf))):
-        assert torch.autograd.gradcheck(function, x)
-        assert torch.autograd.gradgradcheck(function, x)
+@every_case
+def test_first_and_second_gradients(case):
+    """To scores and to settings that are tensors; cells hidden, a row and a column, and everything."""
+    x = square(4, size=3, seed=4)
+    hidden = torch.zeros(4, 3, 3, dtype=torch.bool)
+    hidden[1, 0, 2] = hidden[1, 2, 0] = True
+    hidden[2, 1], hidden[2, :, 1] = True, True
+    hidden[3] = True
+    inputs = tuple(t.clone().requires_grad_() for t in (x, *case.tensors.values()))
+
+    def masked(x, *tensors):
+        return case(x.masked_fill(hidden, -math.inf), *tensors)
+
+    assert gradcheck(masked, inputs, check_forward_ad=True)
+    assert gradgradcheck(masked, inputs)
+    (gradient,) = grad(masked(*inputs).square().sum(), inputs[0])
+    assert (gradient[hidden] == 0).all()
+
+
+@every_case
+def test_padding_anywhere_changes_nothing(case):
+    x, g = square(6, size=3, seed=2).requires_grad_(), square(6, size=3, seed=3)
+    i = torch.tensor([0, 2, 5])  # in sparsemap_tree queries and keys are the same words
+    padded = torch.full((6, 6, 6), -math.inf, dtype=torch.float64)
+    padded[:, i[:, None], i] = x
+    p = case(padded)
+    torch.testing.assert_close(p[:, i[:, None], i], case(x), rtol=0, atol=1e-12)
+    assert torch.equal(p != 0, (p != 0) & (padded > -math.inf))
+    torch.testing.assert_close(*(grad(q, x, g)[0] for q in (p[:, i[:, None], i], case(x))))
 
 
 @every_map
@@ -105,13 +136,13 @@ def test_a_flaw_is_shown_in_the_whole_matrix_and_no_other(name, flaw):
     assert p[[0, 2]].isfinite().all()
 
 
-@every_map
+@every_case
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_computed_in_float32(name, dtype):
-    theta = square(6, dtype=dtype)
-    p = MAPS[name](theta)
+def test_half_precision_is_computed_in_float32(case, dtype):
+    theta, case = square(6, dtype=dtype), case.rounded(dtype)
+    p = case(theta)
     assert p.dtype == dtype
-    assert torch.equal(p, MAPS[name](theta.float()).to(dtype))
+    assert torch.equal(p, case(theta.float()).to(dtype))
 
 
 @every_map
@@ -144,12 +175,46 @@ def test_does_not_change_its_scores(name):
     assert torch.equal(theta, before)
 
 
-@every_map
-def test_vmap_and_jacrev(name):
-    x = square(5, size=3)
-    want = torch.stack([torch.autograd.functional.jacobian(MAPS[name], one) for one in x])
-    torch.testing.assert_close(vmap(MAPS[name])(x), MAPS[name](x))
-    torch.testing.assert_close(vmap(jacrev(MAPS[name]))(x), want)
+@every_case
+def test_transforms(case):
+    x = square(3, size=3)
+    want = torch.stack([torch.autograd.functional.jacobian(case, one) for one in x])
+    torch.testing.assert_close(vmap(case)(x), case(x))
+    torch.testing.assert_close(vmap(case, in_dims=1, out_dims=1)(x.transpose(0, 1)), case(x).transpose(0, 1))
+    torch.testing.assert_close(vmap(jacrev(case))(x), want)
+    torch.testing.assert_close(vmap(jacfwd(case))(x), want)
+    torch.testing.assert_close(jacrev(case)(x), torch.autograd.functional.jacobian(case, x))
+    torch.testing.assert_close(torch.autograd.functional.jacobian(case, x[0], vectorize=True), want[0])
+
+    def squares(x):
+        return case(x).square().sum()
+
+    second = torch.autograd.functional.hessian(squares, x[0])
+    torch.testing.assert_close(jacrev(jacrev(squares))(x[0]), second)
+    torch.testing.assert_close(hessian(squares)(x[0]), second)
+    torch.testing.assert_close(vmap(hessian(squares))(x)[0], second)
+
+
+@every_case
+def test_compiles_into_one_graph(case):
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x, *t: case(x, *t), fullgraph=True, backend="aot_eager")
+    inputs = tuple(t.clone().requires_grad_() for t in (square(2, seed=2), *case.tensors.values()))
+    got, want = compiled(*inputs), case(*inputs)
+    torch.testing.assert_close(got, want)
+    torch.testing.assert_close(*(grad(p.square().sum(), inputs) for p in (got, want)))
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(*inputs), want)
+
+
+@every_case
+def test_threads_and_inference_mode_do_not_matter(case):
+    theta = square(6, size=12, dtype=torch.float32)
+    alone = case(theta)
+    torch.set_num_threads(2)
+    assert torch.equal(case(theta), alone)
+    with torch.inference_mode():
+        assert torch.equal(case(theta), alone)
 
 
 @every_map

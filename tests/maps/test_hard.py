@@ -41,10 +41,6 @@ drawn = pytest.mark.parametrize("name", DRAWN)
 INF, NAN = math.inf, math.nan
 
 
-def made(name, seed=0):
-    return Hard(ESTIMATORS[name](), generator=torch.Generator().manual_seed(seed))
-
-
 def scores(*shape, seed=0, dtype=torch.float64):
     return 1.5 * torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
@@ -106,48 +102,6 @@ def test_hidden_keys_are_never_drawn_and_have_no_gradient(name):
     assert grad.isfinite().all()
     assert (grad[hidden[:20]] == 0).all()
     assert (grad != 0).any()
-
-
-@every_estimator
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
-def test_rows_without_an_answer(name, dtype):
-    theta = torch.tensor([[-INF] * 3, [NAN, 1, 0], [0, INF, 1], [-INF, -9, -INF]], dtype=dtype)
-    for map in (made(name), made(name).eval()):
-        p = map(theta)
-        assert p.dtype == dtype
-        assert p[0].tolist() == [0, 0, 0]
-        assert p[1:3].isnan().all()
-        assert p[3].tolist() == [0, 1, 0]
-    assert (gradient(made(name), theta[:1], torch.ones(1, 3, dtype=dtype)) == 0).all()
-
-
-@every_estimator
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_computed_in_float32(name, dtype):
-    theta = scores(50, 7, dtype=torch.float32).to(dtype)
-    assert torch.equal(made(name)(theta), made(name)(theta.float()).to(dtype))
-
-
-@every_estimator
-def test_shapes(name):
-    map = made(name)
-    assert map(scores(2, 3, 5)).shape == (2, 3, 5)
-    assert map(scores(2, 0)).shape == (2, 0)
-    assert map(scores(0, 4)).shape == (0, 4)
-    assert map(scores(5)).sum().item() == pytest.approx(1)
-    assert (map(scores(3, 1)) == 1).all()
-    theta = scores(5, 6).T
-    assert torch.equal(made(name)(theta), made(name)(theta.contiguous()))
-
-
-@every_estimator
-def test_bad_scores(name):
-    with pytest.raises(regard.core.errors.DtypeError, match="scores must be float16"):
-        made(name)(torch.tensor([1, 2]))
-    with pytest.raises(regard.core.errors.ShapeError, match="scores must be"):
-        made(name)(torch.tensor(1.0))
-    with pytest.raises(TypeError, match="scores must be a tensor"):
-        made(name)([1.0, 2.0])
 
 
 def test_its_entry_says_neither_more_nor_less():

@@ -30,16 +30,3 @@ def test_keys_know_nothing_of_each_other():
     assert p[:2].tolist() == [0.5, 0]
     assert p[2].isnan()
     assert p[3] == 1
-
-
-def test_derivatives_also_at_a_hidden_key():
-    scores = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
-    hidden = torch.tensor([[0, 1, 0, 0], [1, 1, 1, 1]]).bool()
-    assert gradcheck(lambda x: sigmoid(x.masked_fill(hidden, -INF)), scores)
-    assert gradgradcheck(lambda x: sigmoid(x.masked_fill(hidden, -INF)), scores)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_float32_rounded(dtype):
-    scores = torch.randn(100).to(dtype) * 5
-    assert sigmoid(scores).equal(sigmoid(scores.float()).to(dtype))
