@@ -30,7 +30,7 @@ BASIS = {"basis": lambda n: st.integers(2, 60), "ridge": lambda n: st.floats(1e-
 # Settings of a row of n keys, or of a matrix. A list stands for a tensor.
 DRAWN = {
     "softmax": {"temperature": lambda n: st.floats(0.1, 10)},
-    "entmax": {"alpha": lambda n: st.sampled_from(ALPHAS)},
+    "entmax": {"alpha": lambda n: st.sampled_from(ALPHAS) | some(st.sampled_from(ALPHAS), 1)},
     "fusedmax": {"strength": lambda n: st.floats(0.001, 1), "temperature": lambda n: st.floats(0.2, 3)},
     "top_k_softmax": {"k": lambda n: st.integers(1, 7)},
     "top_k_sparsemax": {"k": lambda n: st.integers(1, 7)},
@@ -55,11 +55,14 @@ def wide(values):
 
 
 ATTRACT, REPEL = wide([[0.3, -0.2], [0.4, 0.9]]), wide([[-0.4, 0.5], [0.1, -0.8]])
+STRONG, WILD, NEITHER = (20 * ATTRACT).tolist(), (20 * REPEL).tolist(), [[0.3, 0.1], [-0.5, -0.7]]
 UPPER = [{"upper": 0.375}, {"upper": wide(0.22)}, {"upper": wide([0.12, 0.3, 0.05, 0.38, 0.2, 0.33])}]
 PLACES = [{"basis": 3}, {"basis": 3, "shape": (2, 3)}]
-FIXED = {
+FIXED = {  # a list stands for a tensor that nobody differentiates by
     "softmax": [{"temperature": 0.3}, {"temperature": wide(0.7)}],
-    "entmax": [{"alpha": a} for a in (1.0, 1.2, 3.0, *map(wide, (1.001, 1.3, 1.5, 1.8, 2.0, 2.3, 3.0)))],
+    "entmax": [
+        {"alpha": a} for a in (1.0, 3.0, float("inf"), *map(wide, (1.001, 1.2, 1.5, 1.8, 2.0, 2.3, 3.0)))
+    ],
     "fusedmax": [{"strength": 0.05, "temperature": 0.7}, {"strength": 0.2, "temperature": wide(0.8)}],
     "top_k_softmax": [{"k": 3}],
     "top_k_sparsemax": [{"k": 3}],
@@ -69,7 +72,7 @@ FIXED = {
     "continuous_sparsemax": PLACES,
     "sparsemap_budget": [{"k": k} for k in (0, 1, 20, 3)],
     "chain": [{"transitions": t} for t in (-3.0, wide([[0.3, -1.0], [2.0, -0.5]]))],
-    "sparsemap_chain": [{"transitions": t} for t in (0.5, ATTRACT, REPEL)],
+    "sparsemap_chain": [{"transitions": t} for t in (0.5, STRONG, WILD, NEITHER, ATTRACT, REPEL)],
     "sinkhorn": [{"iterations": 3}, {"temperature": wide(0.8)}],
 }
 
@@ -83,24 +86,44 @@ class Case:
 
     def __call__(self, scores, *tensors):
         given = dict(zip(self.tensors, tensors or self.tensors.values(), strict=True))
-        if isinstance(scores, torch.Tensor) and scores.is_floating_point():
-            given = {key: t.to(scores) for key, t in given.items()}
-        return MAPS[self.name](scores, **self.settings | given)
+        return MAPS[self.name](scores, **self.at(getattr(scores, "dtype", torch.float32)) | given)
+
+    def at(self, dtype):
+        """The settings for scores of this dtype."""
+        floats = dtype if dtype.is_floating_point else torch.float32
+        tensors = {
+            k: torch.as_tensor(s) for k, s in self.settings.items() if isinstance(s, list | torch.Tensor)
+        }
+        return self.settings | {key: t.to(floats) for key, t in tensors.items()}
 
     @property
     def tensors(self):
         return {key: t for key, t in self.settings.items() if isinstance(t, torch.Tensor)}
 
     @property
+    def facts(self):
+        return MAPS[self.name]
+
+    @property
+    def shape(self):
+        """Of scores that it can be called with."""
+        return (N,) if self.facts.acts_on == "row" else (4, 4)
+
+    @property
     def by_place(self):
         """Some setting is about the keys at their places, so that there must be N of them."""
         return "shape" in self.settings or any(t.dim() == 1 for t in self.tensors.values())
 
+    def inputs(self, scores):
+        """Scores and the tensors that can be differentiated by, ready for it."""
+        tensors = (t.to(scores.dtype) for t in self.tensors.values())
+        return tuple(t.detach().clone().requires_grad_() for t in (scores, *tensors))
+
     def rounded(self, dtype):
-        return Case(self.name, self.settings | {key: t.to(dtype) for key, t in self.tensors.items()})
+        return Case(self.name, {k: s.to(dtype) if k in self.tensors else s for k, s in self.settings.items()})
 
     def __str__(self):
-        said = [f"{key}={str(s.tolist() if key in self.tensors else s)}" for key, s in self.settings.items()]
+        said = [f"{key}={s.tolist() if key in self.tensors else s}" for key, s in self.settings.items()]
         return " ".join([self.name, *said]) + (" as tensor" if self.tensors else "")
 
 
@@ -134,8 +157,7 @@ class Drawing:
 
     estimator: str
     training: bool = True
-    name = "hard"
-    by_place = False
+    name, facts, shape, by_place = "hard", MAPS["hard"], (N,), False
 
     def __call__(self, scores):
         return made(self.estimator).train(self.training)(scores)

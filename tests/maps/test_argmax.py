@@ -2,12 +2,9 @@
 
 import pytest
 import torch
-from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-from torch.func import jacrev, vmap
 
-import reference
 from regard.maps.argmax import argmax
 
 INF, NAN = float("inf"), float("nan")

@@ -1,20 +1,15 @@
 """Continuous softmax and sparsemax: from scores by way of a density, on sequences and on images."""
 
 import math
-from functools import partial
 
 import pytest
 import torch
-from torch.autograd import gradcheck, gradgradcheck
-from torch.func import jacfwd, jacrev, vmap
 
 import reference
-import regard
-from regard import Attention, MultiHead, attend
+from regard import attend
 from regard.continuous import continuous_weights
 from regard.core.errors import ShapeError
 from regard.maps import ContinuousSoftmax, ContinuousSparsemax, continuous_softmax, continuous_sparsemax
-from regard.masks import Causal, Lengths
 
 INF, NAN = float("inf"), float("nan")
 every_map = pytest.mark.parametrize("map", [continuous_softmax, continuous_sparsemax])
@@ -146,26 +141,6 @@ def test_a_module_keeps_its_settings(kind):
     assert not list(map.parameters())
 
 
-@every_class
-def test_an_image_through_heads_looked_at_and_changed(kind):
-    torch.manual_seed(0)
-    heads = MultiHead(8, heads=2, map=kind(shape=(3, 4), basis=4))
-    words, image = torch.randn(2, 5, 8), torch.randn(2, 12, 8, requires_grad=True)
-    mask = torch.rand(2, 1, 1, 12) < 0.8
-    plain = heads(words, image, mask=mask).context
-    with regard.record(heads, "*") as records:
-        again = heads(words, image, mask=mask).context
-    assert again.equal(plain)
-    (seen,) = (one for many in records.values() for one in many)
-    assert seen.weights.shape == (2, 2, 5, 12)
-    assert (seen.weights[~mask.expand(2, 2, 5, 12)] == 0).all()
-    assert heads.map.density(seen.scores.masked_fill(~mask, -INF)).mean.shape == (2, 2, 5, 2)
-    with regard.intervene(heads, lambda p: p):
-        torch.testing.assert_close(heads(words, image, mask=mask).context, plain)
-    plain.square().sum().backward()
-    assert image.grad.isfinite().all()
-
-
 def test_large_attention_goes_by_blocks():
     q, k = normal(1, 700, 4, dtype=torch.float32), normal(1, 6100, 4, seed=1, dtype=torch.float32)
     z = attend(q, k, k, map="continuous_softmax").context
@@ -185,6 +160,11 @@ def test_bad_input_is_named(map):
         map(torch.zeros(2, 6), ridge=0.0)
     with pytest.raises(ValueError, match="basis must be a number of functions per axis.*; got -3"):
         map(torch.zeros(2, 6), basis=-3)
+
+
+@every_map
+def test_an_image_of_no_cells(map):
+    assert map(torch.zeros(3, 0), shape=(0, 7)).shape == (3, 0)
 
 
 @every_class

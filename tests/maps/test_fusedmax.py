@@ -3,13 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
-from torch.autograd import gradcheck, gradgradcheck
-from torch.func import jacfwd, jacrev, vmap
 
-import reference
 from regard.kernels.row_maps.total_variation import bends, direct, heights, taut_string
 from regard.maps.fusedmax import fusedmax
 from regard.maps.sparsemax import sparsemax

@@ -8,32 +8,14 @@ import torch
 from torch.func import vmap
 
 import regard
+from maps.map_settings import ESTIMATORS, made
 from regard import MAPS, Attention, MultiHead, attend
 from regard.losses import expected_loss
 from regard.maps import Hard, argmax, facts_of, hard
-from regard.maps.estimators import (
-    Exact,
-    GumbelSoftmax,
-    PerturbAndMap,
-    Reinforce,
-    Spigot,
-    StraightThrough,
-)
+from regard.maps.estimators import Exact, GumbelSoftmax, PerturbAndMap, Reinforce, Spigot, StraightThrough
 from regard.masks import Causal, Lengths
 from regard.structures import Budget, Chain, Choice, Matching
 
-ESTIMATORS = {
-    "reinforce": Reinforce,
-    "reinforce without baseline": lambda: Reinforce(None),
-    "straight through": StraightThrough,
-    "straight through softmax": lambda: StraightThrough(regard.maps.softmax),
-    "straight through the best": lambda: StraightThrough(draw=False),
-    "gumbel": lambda: GumbelSoftmax(0.5),
-    "gumbel straight through": lambda: GumbelSoftmax(0.5, hard=True),
-    "perturb and map": PerturbAndMap,
-    "spigot": Spigot,
-    "exact": Exact,
-}
 DRAWN = [name for name in ESTIMATORS if name not in ("gumbel", "spigot", "straight through the best")]
 THROUGH_LOSSES = (Reinforce, Exact)
 every_estimator = pytest.mark.parametrize("name", ESTIMATORS)
@@ -102,6 +84,11 @@ def test_hidden_keys_are_never_drawn_and_have_no_gradient(name):
     assert grad.isfinite().all()
     assert (grad[hidden[:20]] == 0).all()
     assert (grad != 0).any()
+
+
+@every_estimator
+def test_a_row_of_nothing_has_no_gradient(name):
+    assert (gradient(made(name), torch.full((1, 3), -INF), torch.ones(1, 3)) == 0).all()
 
 
 def test_its_entry_says_neither_more_nor_less():

@@ -2,12 +2,8 @@
 
 import pytest
 import torch
-from hypothesis import given
 from hypothesis import strategies as st
-from torch.autograd import gradcheck, gradgradcheck
-from torch.func import jacrev, vmap
 
-import reference
 from regard.core.errors import DtypeError, ShapeError
 from regard.maps.argmax import argmax
 from regard.maps.softmax import softmax

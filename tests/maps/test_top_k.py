@@ -2,12 +2,8 @@
 
 import pytest
 import torch
-from hypothesis import given
 from hypothesis import strategies as st
-from torch.autograd import gradcheck, gradgradcheck
-from torch.func import jacrev, vmap
 
-import reference
 from regard.maps.softmax import softmax
 from regard.maps.sparsemax import sparsemax
 from regard.maps.top_k import top_k_softmax, top_k_sparsemax

@@ -299,6 +299,8 @@ def test_impossible_settings_are_named(values, error, says):
 
 
 def test_an_aligner_without_data_leaves_no_folder(tmp_path):
-    with pytest.raises(SettingsError, match=r"data.source and data.target \(files\), or data.corpus, must be"):
+    with pytest.raises(
+        SettingsError, match=r"data.source and data.target \(files\), or data.corpus, must be"
+    ):
         fit(resolve({"task": "alignment"}), tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
