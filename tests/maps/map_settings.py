@@ -85,16 +85,13 @@ class Case:
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, scores, *tensors):
-        given = dict(zip(self.tensors, tensors or self.tensors.values(), strict=True))
-        return MAPS[self.name](scores, **self.at(getattr(scores, "dtype", torch.float32)) | given)
+        like = scores if isinstance(scores, torch.Tensor) and scores.is_floating_point() else torch.zeros(())
+        return MAPS[self.name](scores, **self.at(like) | dict(zip(self.tensors, tensors, strict=False)))
 
-    def at(self, dtype):
-        """The settings for scores of this dtype."""
-        floats = dtype if dtype.is_floating_point else torch.float32
-        tensors = {
-            k: torch.as_tensor(s) for k, s in self.settings.items() if isinstance(s, list | torch.Tensor)
-        }
-        return self.settings | {key: t.to(floats) for key, t in tensors.items()}
+    def at(self, scores):
+        """The settings for these scores."""
+        given = {key: s for key, s in self.settings.items() if isinstance(s, list | torch.Tensor)}
+        return self.settings | {key: torch.as_tensor(s).to(scores) for key, s in given.items()}
 
     @property
     def tensors(self):
@@ -120,7 +117,7 @@ class Case:
         return tuple(t.detach().clone().requires_grad_() for t in (scores, *tensors))
 
     def rounded(self, dtype):
-        return Case(self.name, {k: s.to(dtype) if k in self.tensors else s for k, s in self.settings.items()})
+        return Case(self.name, self.at(torch.zeros((), dtype=dtype)))
 
     def __str__(self):
         said = [f"{key}={s.tolist() if key in self.tensors else s}" for key, s in self.settings.items()]

@@ -318,7 +318,7 @@ def test_each_head_learns_its_own_transitions(module, function):
     heads = regard.MultiHead(8, heads=2, map=module(heads=2)).double()
     heads(random(2, 4, 8), random(2, 6, 8, seed=1)).context.square().sum().backward()
     learns = (heads.map.transitions.grad != 0).flatten(1)  # sparse marginals need not feel every one
-    assert (learns.all() if module is Chain else learns.any(-1).all())
+    assert learns.all() if module is Chain else learns.any(-1).all()
 
 
 def test_more_states_inside_attention():

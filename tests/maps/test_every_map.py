@@ -25,8 +25,7 @@ from regard.masks import Causal, Lengths
 
 ALL = [*ROWS, *MATRICES]
 NAMES = list(dict.fromkeys(case.name for case in ROWS))
-BY_NAME = {case.name: [one for one in ALL if one.name == case.name] for case in ALL}
-FIRST_AND_LAST = {str(case): case for few in BY_NAME.values() for case in (few[0], few[-1])}
+LAST = {case.name: case for case in ALL}  # contract/test_compiled has row maps in their default settings
 every_row_map = pytest.mark.parametrize("name", NAMES)
 every_row = pytest.mark.parametrize("case", ROWS, ids=str)
 every_case = pytest.mark.parametrize("case", ALL, ids=str)
@@ -60,22 +59,22 @@ def normal(*shape, seed=0, dtype=torch.float64):
 @smooth_case
 def test_first_and_second_gradients(case):
     """To scores and to settings that are tensors; with some keys hidden, or all, or a row and a column."""
-    x = normal(4, *case.shape, seed=2) * 1.5
+    row = case.facts.acts_on == "row"
+    x = normal(3, *(case.shape if row else (3, 3)), seed=2) * 1.5
     hidden = torch.zeros(x.shape, dtype=torch.bool)
-    if case.facts.acts_on == "row":
-        hidden[1, [1, 4]] = hidden[2, :3] = True
-    else:
-        hidden[1, 0, 3] = hidden[1, 3, 0] = hidden[2, 1] = hidden[2, :, 1] = True
-    hidden[3] = True
-    inputs = case.inputs(x)
+    hidden[1, [1, 4] if row else 1] = hidden[2] = True
+    if not row:
+        hidden[1, :, 1] = hidden[0, 0, 2] = True
 
     def masked(x, *tensors):
-        return case(x.masked_fill(hidden, -INF), *tensors)
+        return case(x.masked_fill(hidden[-len(x) :], -INF), *tensors)
 
-    assert gradcheck(masked, inputs, check_forward_ad=True, check_batched_grad=case.name != "chain")
-    assert gradgradcheck(masked, inputs, check_fwd_over_rev=case.facts.acts_on == "row")
-    p = masked(*inputs)
-    assert (p[hidden] == 0).all() and (grad(p.square().sum(), inputs[0])[0][hidden] == 0).all()
+    for inputs in (case.inputs(x[1:]), case.inputs(x[:1])) if row else [case.inputs(x)]:
+        function = masked if len(inputs[0]) > 1 else case
+        assert gradcheck(function, inputs, check_forward_ad=True, check_batched_grad=case.name != "chain")
+        assert gradgradcheck(function, inputs, check_fwd_over_rev=row)
+    p = masked(*case.inputs(x))
+    assert (p[hidden] == 0).all()
 
 
 @smooth_case
@@ -150,7 +149,8 @@ def test_gradients_of_nothing_and_of_flaws(case, dtype):
         (gradient,) = grad(p, x, g, retain_graph=True, create_graph=create_graph)
         assert (gradient[1] == 0).all()
         assert gradient[[0, 5]].isfinite().all() and (gradient[5].flatten()[1:] == 0).all()
-        assert gradient[2:4].flatten(1).isnan().any(-1).all() or not by_kernel(case)
+        if by_kernel(case) and not create_graph and case.settings.get("alpha") != INF:
+            assert gradient[2:4].flatten(1).isnan().any(-1).all()
         torch.testing.assert_close(gradient[0], want, rtol=1e-3, atol=1e-5)
 
 
@@ -209,7 +209,7 @@ def test_transforms(case):
     if case.name != "chain":
         torch.testing.assert_close(jacobian(case, x[1], vectorize=True), each[1])
     assert case.facts.differentiable or (each == 0).all()
-    if case.name not in ("continuous_softmax", "continuous_sparsemax", "two_way_softmax"):
+    if case.name not in (*LOOSE, "two_way_softmax", "sinkhorn"):
         square = each.flatten(1 + len(case.shape)).flatten(1, len(case.shape))
         torch.testing.assert_close(square, square.mT)  # a map is the gradient of its largest value
     tensors = tuple(case.tensors.values())
@@ -219,9 +219,8 @@ def test_transforms(case):
         torch.testing.assert_close(jacfwd(once, argnums=second)(x[1], *tensors), backward)
 
 
-@pytest.mark.parametrize("case", FIRST_AND_LAST)
+@pytest.mark.parametrize("case", LAST.values(), ids=str)
 def test_compiles_into_one_graph(case):
-    case = FIRST_AND_LAST[case]
     torch._dynamo.reset()
     compiled = torch.compile(lambda x, *t: case(x, *t), fullgraph=True, backend="aot_eager")
     x = normal(4, *case.shape)
@@ -341,7 +340,7 @@ def test_scores_of_any_size(case):
         assert p.isfinite().all()
         assert grad(p.square().sum(), x)[0].isfinite().all()
         if "upper" not in case.settings:
-            assert p[1] == p.max()
+            assert p[1] == p.max() or "basis" in case.settings
             assert not case.facts.simplex or p.tolist() == pytest.approx([0, 1, 0, 0, 0, 0])
 
 
@@ -375,7 +374,7 @@ def test_flops_are_counted(name):
 def test_inside_attention(case):
     """Weights are those of the keys that may be looked at alone; recorded, changed, and in heads."""
     q, k, v = normal(2, 3, 8), normal(2, N, 8, seed=1), normal(2, N, 4, seed=2)
-    map = partial(MAPS[case.name].function, **case.at(torch.float64))
+    map = partial(MAPS[case.name].function, **case.at(q))
     attention = regard.Attention(map=map)
     mask = Causal() & Lengths(torch.tensor([N, 4]))
     with regard.record(attention, "*") as seen:
