@@ -73,7 +73,7 @@ FIXED = {  # a list stands for a tensor that nobody differentiates by
     "sparsemap_budget": [{"k": k} for k in (0, 1, 20, 3)],
     "chain": [{"transitions": t} for t in (-3.0, wide([[0.3, -1.0], [2.0, -0.5]]))],
     "sparsemap_chain": [{"transitions": t} for t in (0.5, STRONG, WILD, NEITHER, ATTRACT, REPEL)],
-    "sinkhorn": [{"iterations": 3}, {"temperature": wide(0.8)}],
+    "sinkhorn": [{"iterations": 3}, {"temperature": wide(0.8), "iterations": 3}],
 }
 
 

@@ -133,8 +133,7 @@ def test_a_state_can_be_forbidden_at_a_key():
     assert (gradient[theta == -INF] == 0).all() and gradient.isfinite().all()
 
 
-CASES = {
-    "binary": (lambda: random(3, 5), lambda: random(2, 2, seed=1), {}),
+CASES = {  # the walk has binary chains that share their transitions
     "binary, hidden keys": (lambda: hidden_some(random(4, 5)), lambda: random(2, 2, seed=1), {}),
     "state 0": (lambda: hidden_some(random(4, 5)), lambda: random(2, 2, seed=1), {"state": 0}),
     "heads": (lambda: random(2, 3, 2, 4), lambda: random(3, 1, 2, 2, seed=1), {}),
