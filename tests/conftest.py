@@ -11,8 +11,14 @@ from hypothesis import settings
 
 NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
 
-settings.register_profile("regard", deadline=None, derandomize=True)
+settings.register_profile("regard", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("regard")
+
+
+def pytest_configure(config):
+    """Give each worker a stretch of the tests: what a file makes once is then made by one of them."""
+    if config.getoption("dist", "no") == "load":
+        config.option.dist = "worksteal"
 
 
 @pytest.fixture(autouse=True)

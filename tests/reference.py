@@ -87,11 +87,11 @@ def sparsemax(theta: Exact) -> Exact:
 
 
 @exactly
-def entmax(theta: Exact, alpha: Decimal = Decimal("1.5")) -> Exact:
-    """[(α − 1)θ − τ]₊^{1/(α − 1)} with τ such that the sum is 1; softmax at α = 1."""
+def entmax(theta: Exact, alpha: Decimal | Row = Decimal("1.5")) -> Exact:
+    """[(α − 1)θ − τ]₊^{1/(α − 1)} with τ such that the sum is 1; softmax at α = 1. A list has one α."""
+    alpha = Decimal(*alpha) if isinstance(alpha, list) else Decimal(alpha)
     if alpha == 1:
         return _softmax(theta)
-    alpha = Decimal(alpha)
     digits = int(14 * (alpha - 1)) + 20  # a weight of 1e−14 stands (1e−14)^(α − 1) above τ
     with localcontext(prec=digits + 16):
         z = [(alpha - 1) * t for t in theta]
@@ -313,12 +313,14 @@ def _continuous(theta: Row, basis: int, ridge: float, density: Callable[..., Any
 
 
 @exactly
-def chain(theta: Exact, stay: Decimal = ONE) -> Exact:
+def chain(theta: Exact, transitions: Decimal = ONE) -> Exact:
     """p(zᵢ = 1) ∝ Σ exp(Σ θᵢzᵢ + t · how often neighbours agree), over all z of 0 and 1."""
     ways = list(product((0, 1), repeat=len(theta)))
     chosen = [sum((t for t, on in zip(theta, z, strict=True) if on), ZERO) for z in ways]
     agreed = [sum(a == b for a, b in pairwise(z)) for z in ways]
-    p = dict(zip(ways, _softmax([c + stay * k for c, k in zip(chosen, agreed, strict=True)]), strict=True))
+    p = dict(
+        zip(ways, _softmax([c + transitions * k for c, k in zip(chosen, agreed, strict=True)]), strict=True)
+    )
     return [sum(p[z] for z in ways if z[i]) for i in range(len(theta))]
 
 

@@ -1,23 +1,57 @@
 """Every example runs, ends in one picture, begins with a question and ends with what to change."""
 
 import ast
-import subprocess
-import sys
+import io
+import runpy
+from contextlib import chdir, redirect_stdout
 from pathlib import Path
 
 import pytest
+import torch
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
 every_example = pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Run an example, once: what it printed, and the folder it ran in."""
+    done = {}
+
+    def run(file):
+        if file not in done:
+            folder, said = tmp_path_factory.mktemp(file.stem), io.StringIO()
+            torch.manual_seed(torch.initial_seed())
+            with chdir(folder), redirect_stdout(said):
+                runpy.run_path(str(file), run_name="__main__")
+            pyplot.close("all")
+            done[file] = said.getvalue(), folder
+        return done[file]
+
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    return run
+
+
 @every_example
-def test_it_ends_in_a_picture(file, tmp_path):
-    done = subprocess.run([sys.executable, file], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    (picture,) = tmp_path.iterdir()
+def test_it_ends_in_a_picture(file, run):
+    _, folder = run(file)
+    (picture,) = folder.iterdir()
     assert picture.name == f"{file.stem.removeprefix('plot_')}.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_table_of_bias_and_variance_is_what_the_example_prints(run):
+    """docs/hard_attention.md, to what another machine's random numbers may change."""
+    said, _ = run(ROOT / "examples" / "plot_estimators.py")
+    page = (ROOT / "docs" / "hard_attention.md").read_text(encoding="utf-8")
+    written = page.split("<!-- estimators -->")[1].split("<!-- /estimators -->")[0].strip().splitlines()[2:]
+    printed = [line for line in said.splitlines() if line.startswith("|")]
+    assert len(printed) == len(written) == 11
+    for one, other in zip(printed, written, strict=True):
+        (_, name, *numbers, _), (_, same, *others, _) = one.split("|"), other.split("|")
+        assert name == same
+        assert [float(x) for x in numbers] == pytest.approx([float(x) for x in others], rel=0.05, abs=0.05)
 
 
 @every_example

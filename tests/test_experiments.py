@@ -1,9 +1,11 @@
 """The experiments in examples/ run from end to end, on very little."""
 
 import importlib.util
+import io
 import json
-import subprocess
+import runpy
 import sys
+from contextlib import redirect_stdout
 from itertools import islice
 from pathlib import Path
 
@@ -15,10 +17,11 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def run(name, *arguments):
-    command = [sys.executable, EXAMPLES / name, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as said:
+        patch.setattr(sys, "argv", [name, *map(str, arguments)])
+        patch.syspath_prepend(EXAMPLES)
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    return said.getvalue()
 
 
 @pytest.fixture(scope="module")

@@ -3,13 +3,16 @@
 import pytest
 import torch
 
-from contract.grid import every_map, inputs, made
+from contract.grid import ROWS, inputs, made
 from regard import Attention, attend
 from regard.masks import Causal, Lengths
 
+FEW = ["softmax", "sparsemax", "fusedmax"]  # in torch, by a kernel, by one to which neighbours matter
 
-@every_map
-@pytest.mark.parametrize("score", ["scaled_dot", "additive"])
+
+@pytest.mark.parametrize(
+    ("score", "map"), [*(("scaled_dot", map) for map in ROWS), *(("additive", map) for map in FEW)]
+)
 def test_compiles_without_a_graph_break(score, map):
     torch._dynamo.reset()
     attention = Attention(made(score), map)

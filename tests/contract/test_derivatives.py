@@ -1,17 +1,24 @@
 """First and second derivatives, by autograd and by torch.func."""
 
+from itertools import product
+
 import pytest
 import torch
 from torch.func import hessian, jacfwd, jacrev, vmap
 
-from contract.grid import MASKS, every_score, inputs, made, smooth_map
-from regard import attend
+from contract.grid import MASKS, SMOOTH, inputs, made, smooth_map
+from regard import SCORES, attend
 from regard.masks import Causal
 
+# Every entry under three masks for each map with one score and each score with one map; elsewhere, where
+# only the chain rule joins the two, along random directions and under one mask.
+ENTRIES = [(score, map) for score in SCORES for map in SMOOTH if score == "scaled_dot" or map == "softmax"]
+DIRECTIONS = [pair for pair in product(SCORES, SMOOTH) if pair not in ENTRIES]
+GRID = [(*pair, mask) for pair in ENTRIES for mask in ("nothing", "joined", "given")]
+GRID += [(*pair, "joined") for pair in DIRECTIONS]
 
-@pytest.mark.parametrize("mask", ["nothing", "joined", "given"])
-@smooth_map
-@every_score
+
+@pytest.mark.parametrize(("score", "map", "mask"), GRID)
 def test_first_and_second_gradients(score, map, mask):
     name, score, mask = score, made(score), MASKS[mask]()
     q, k, v = (t[:, :3].detach().requires_grad_() for t in inputs(grad=True, seed=3))
@@ -20,8 +27,7 @@ def test_first_and_second_gradients(score, map, mask):
     def f(q, k, v):
         return attend(q, k, v, score=score, map=map, mask=mask).context
 
-    # every entry for each map with one score and each score with one map; elsewhere, along random directions
-    along = map != "softmax" and name != "scaled_dot"
+    along = (name, map) in DIRECTIONS
     assert torch.autograd.gradcheck(f, (q, k, v), fast_mode=along)
     assert torch.autograd.gradgradcheck(f, (q, k, v), atol=1e-4, fast_mode=along)
 

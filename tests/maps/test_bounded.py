@@ -2,13 +2,10 @@
 
 import pytest
 import torch
-from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from torch.autograd import gradcheck, gradgradcheck
-from torch.func import jacfwd, jacrev, vmap
 
-import reference
+from maps.map_settings import ROWS
 from regard.core.errors import DtypeError, ShapeError
 from regard.maps.bounded import bounded_softmax, bounded_sparsemax
 from regard.maps.softmax import softmax
@@ -23,21 +20,6 @@ limit = st.floats(0, 1.5, width=32) | st.sampled_from([-0.5, 0.0, 0.25, 0.5, 1.0
 
 def doubles(values):
     return torch.tensor(values, dtype=torch.float64)
-
-
-@both
-@given(row=st.lists(st.tuples(score, limit), min_size=1, max_size=6))
-def test_agrees_with_its_definition(name, row):
-    theta, upper = map(list, zip(*row, strict=True))
-    p = BOTH[name][0](doubles(theta), doubles(upper))
-    assert p.tolist() == pytest.approx(getattr(reference, name)(theta, upper), abs=1e-12)
-
-
-@both
-@given(theta=st.lists(score, min_size=1, max_size=6), upper=st.floats(0, 1))
-def test_agrees_with_its_definition_for_one_limit(name, theta, upper):
-    p = BOTH[name][0](doubles(theta), upper)
-    assert p.tolist() == pytest.approx(getattr(reference, name)(theta, upper), abs=1e-12)
 
 
 @both
@@ -91,27 +73,13 @@ def test_limits_that_sum_to_less_than_1_are_all_spent(name):
     assert p[0].sum() == pytest.approx(1)
     assert p[1].tolist() == pytest.approx([0.1, 0, 0.3])
     assert BOTH[name][0](torch.zeros(3), 0.0).equal(torch.zeros(3))
+    assert BOTH[name][0](torch.zeros(3), torch.tensor([0.5, NAN, 0.5])).isnan().all()
 
 
 @both
 def test_one_score_far_above_leaves_the_rest_to_the_others(name):
     p = BOTH[name][0](torch.tensor([1e4, 0.0, 0.0, -INF]), 0.5)
     assert p.tolist() == pytest.approx([0.5, 0.25, 0.25, 0])
-
-
-@both
-def test_hidden_and_unusable_rows(name):
-    scores = torch.randn(4, 5)
-    scores[0], scores[1, 3], scores[2, 1] = -INF, NAN, INF
-    scores[1, 0] = -INF
-    scores.requires_grad_()
-    p = BOTH[name][0](scores, 0.4)
-    assert p[0].equal(torch.zeros(5))
-    assert p[1:3].isnan().all()
-    assert p[3].sum().item() == pytest.approx(1)
-    (gradient,) = torch.autograd.grad(p[[0, 3]].sum(), scores)
-    assert gradient[0].equal(torch.zeros(5))
-    assert BOTH[name][0](torch.zeros(3), torch.tensor([0.5, NAN, 0.5])).isnan().all()
 
 
 @both
@@ -126,52 +94,18 @@ def test_hidden_keys_change_nothing(name):
 
 
 @both
-def test_derivatives_to_scores_and_limits(name):
-    torch.manual_seed(0)
-    map = BOTH[name][0]
-    scores = torch.randn(8, 5, dtype=torch.float64, requires_grad=True)
-    for upper in (torch.rand(8, 5, dtype=torch.float64), torch.rand(8, 1, dtype=torch.float64)):
-        upper = (upper / 3 + 0.05).requires_grad_()
-        p = map(scores, upper)
-        assert ((p < upper) & (p > 0)).any(), "some key is free"
-        assert (p == upper).any(), "some key is at its limit"
-        assert (p.sum(-1) < 0.99).any(), "some row spends everything"
-        assert gradcheck(map, (scores, upper), check_forward_ad=True)
-        assert gradgradcheck(map, (scores, upper))
-
-
-@both
-def test_transforms(name):
-    def map(x):
-        return BOTH[name][0](x, 0.4)
-
-    scores = torch.randn(4, 5, dtype=torch.float64)
-    torch.testing.assert_close(vmap(map)(scores), map(scores))
-    rows = torch.stack([torch.autograd.functional.jacobian(map, row) for row in scores])
-    torch.testing.assert_close(vmap(jacrev(map))(scores), rows)
-    torch.testing.assert_close(vmap(jacfwd(map))(scores), rows)
-    second = vmap(jacrev(jacrev(map)))(scores)
-    torch.testing.assert_close(vmap(jacfwd(jacrev(map)))(scores), second)
-    torch.testing.assert_close(torch.compile(map, fullgraph=True, backend="aot_eager")(scores), map(scores))
-
-
-@both
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_computed_wide(name, dtype):
-    scores, upper = torch.randn(4, 9).to(dtype), torch.rand(9).to(dtype)
-    p = BOTH[name][0](scores, upper)
-    assert p.equal(BOTH[name][0](scores.double(), upper.double()).to(dtype))
-
-
-@both
-@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 5)])
-def test_nothing_gives_nothing(name, shape):
-    assert BOTH[name][0](torch.zeros(shape), 0.5).shape == shape
-
-
-@both
 def test_bad_limits_are_refused_by_name(name):
     with pytest.raises(ShapeError, match=r"upper must broadcast to scores \(2, 3\); got \(4,\)"):
         BOTH[name][0](torch.zeros(2, 3), torch.ones(4))
     with pytest.raises(DtypeError, match=r"upper must be torch.float32 as scores is; got torch.float64"):
         BOTH[name][0](torch.zeros(2, 3), torch.ones(3, dtype=torch.float64))
+
+
+@both
+def test_the_walk_over_derivatives_meets_every_kind_of_row(name):
+    """Rows of 3 keys can spend everything; in those of 6 some keys are free and some at their limit."""
+    for case in (case for case in ROWS if case.name == name and case.tensors):
+        upper = case.settings["upper"].expand(4, 6)
+        p = case(1.5 * torch.randn(4, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64))
+        assert ((p < upper) & (p > 0)).any() and (p == upper).any()
+        assert upper[0, 3:].sum() < 1 < upper[0].sum()

@@ -2,17 +2,13 @@
 
 import math
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, product
 
 import mpmath
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch.autograd import gradcheck, gradgradcheck
 from torch.func import jacfwd, jacrev, vmap
-from torch.utils.flop_counter import FlopCounterMode
 
 from regard.core.errors import DtypeError, ShapeError
 from regard.kernels.row_maps.entmax_operator import by_alpha, by_scores
@@ -27,7 +23,6 @@ INF, NAN = float("inf"), float("nan")
 ALPHAS = [1, 1.01, 1.1, 1.25, 1.5, 2, 3, 10]
 GENTLE = [1, 1.01, 1.1, 1.3, 1.5, 1.8, 2]
 DIGITS = {torch.float32: 1e-6, torch.float64: 1e-12}
-each_alpha = pytest.mark.parametrize("alpha", ALPHAS)
 each_dtype = pytest.mark.parametrize("dtype", DIGITS)
 
 
@@ -90,15 +85,6 @@ def assert_agrees(scores, alpha, want):
 
 
 @each_dtype
-@each_alpha
-@settings(max_examples=25)
-@given(theta=st.lists(st.floats(-3, 3, width=32), min_size=1, max_size=6))
-def test_agrees_with_its_definition(dtype, alpha, theta):
-    scores = torch.tensor(theta, dtype=dtype)
-    assert_agrees(scores, alpha, torch.tensor([float(x) for x in exact(theta, alpha)], dtype=torch.float64))
-
-
-@each_dtype
 @pytest.mark.parametrize("alpha", [1 + 1e-12, 1 + 1e-6, 1.9, 2.01, 4])
 @pytest.mark.parametrize(
     "theta",
@@ -119,8 +105,9 @@ def test_agrees_on_awkward_rows(dtype, alpha, theta):
     assert_agrees(scores, alpha, torch.tensor(want, dtype=torch.float64))
 
 
-@each_alpha
-@pytest.mark.parametrize("n", [63, 65, 130, 1031, 65_536])
+@pytest.mark.parametrize(
+    ("alpha", "n"), [*product(ALPHAS, (63, 65, 130, 1031)), *product((1.1, 2, 3), [65_536])]
+)
 def test_agrees_on_long_rows(alpha, n):
     """Normal, flat, peaked, tied, equal, and one score above a plateau; in both precisions."""
     rng = np.random.default_rng(n)
@@ -162,22 +149,6 @@ def test_support_shrinks_as_alpha_grows():
     scores = torch.randn(200, 40, dtype=torch.float64)
     supports = [entmax(scores, given_per_row(alpha, scores)) > 0 for alpha in (1, 1.2, 1.7, 2, 2.5, 5)]
     assert all(bool((smaller <= larger).all()) for larger, smaller in pairwise(supports))
-
-
-@pytest.mark.parametrize("alpha", [1.001, 1.2, 1.5, 1.8, 2.0, 2.3, 3.0])
-def test_first_and_second_gradients(alpha):
-    g = torch.Generator().manual_seed(3)
-    x = torch.randn(3, 5, generator=g, dtype=torch.float64)
-    x[1, 2] = -INF
-    x[2] = -INF
-    inputs = x.nan_to_num(neginf=0).requires_grad_(), given_per_row(alpha, x).requires_grad_()
-    hidden = x == -INF
-
-    def function(x, alpha):
-        return entmax(x.masked_fill(hidden, -INF), alpha)
-
-    assert gradcheck(function, inputs, check_forward_ad=True, check_batched_grad=True)
-    assert gradgradcheck(function, inputs)
 
 
 def slope_by_differences(theta, alpha):
@@ -266,26 +237,15 @@ def test_transforms_agree_with_each_other():
     torch.testing.assert_close(vmap(jacrev(entmax), in_dims=(0, None))(x, a[0])[0], want[0])
     torch.testing.assert_close(vmap(jacrev(entmax), in_dims=(None, 0))(x[1], a)[1], want[1])
     torch.testing.assert_close(vmap(lambda row: entmax(row, 1.2))(x)[0], entmax(x[0], 1.2))
-    for pair in ((0, 0), (0, 1), (1, 0), (1, 1)):
-        backward = jacrev(jacrev(entmax, argnums=pair[0]), argnums=pair[1])(x[0], a[0])
-        forward = jacfwd(jacrev(entmax, argnums=pair[0]), argnums=pair[1])(x[0], a[0])
-        torch.testing.assert_close(backward, forward)
 
 
-@pytest.mark.parametrize("alpha", [1.3, "learned"])
-def test_compiles_in_one_graph(alpha):
-    layer = Entmax(1.3, learn_alpha=alpha == "learned", heads=2)
-    x = torch.randn(3, 2, 4, 9, requires_grad=True)
-
-    def run(function):
-        answer = function(x)
-        wanted = [x, *layer.parameters()]
-        return answer, *torch.autograd.grad(answer.square().sum(), wanted)
-
-    for got, want in zip(run(torch.compile(layer, fullgraph=True)), run(layer), strict=True):
-        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
-    with torch.no_grad():
-        torch.testing.assert_close(torch.compile(layer, fullgraph=True)(x), layer(x))
+def test_compiles_with_what_it_learns():
+    layer, x = Entmax(1.3, learn_alpha=True, heads=2), torch.randn(3, 2, 4, 9, requires_grad=True)
+    compiled = torch.compile(layer, fullgraph=True)
+    got, want = compiled(x), layer(x)
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
+    grads = (torch.autograd.grad(p.square().sum(), (x, *layer.parameters())) for p in (got, want))
+    torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("n", [8, 200])
@@ -310,72 +270,11 @@ def test_alpha_broadcasts():
         torch.testing.assert_close(one, all_rows.sum_to_size(shape) if shape else all_rows.sum())
 
 
-@pytest.mark.parametrize("alpha", [1.0, 1.2, 2.0, 3.0, INF])
-@pytest.mark.parametrize("n", [3, 100])
-def test_masked_and_broken_rows(alpha, n):
-    x = torch.zeros(5, n)
-    x[0, :2] = torch.tensor([1.0, -INF])
-    x[1] = -INF
-    x[2, 1] = NAN
-    x[3, 2] = INF
-    x[4, :2] = torch.tensor([NAN, -INF])
-    x.requires_grad_()
-    a = given_per_row(alpha, x).requires_grad_()
-    p = entmax(x, a)
-    assert p[0, 1] == 0
-    assert p[0].sum().item() == pytest.approx(1, abs=1e-6)
-    assert (p[1] == 0).all()
-    assert p[2:].isnan().all()
-    gradient = torch.ones(5, n)
-    gradient[0, 1] = NAN  # at a key that may not be looked at
-    for create_graph in (False, True):
-        to_scores, to_alpha = torch.autograd.grad(
-            p, (x, a), gradient, retain_graph=True, create_graph=create_graph
-        )
-        assert to_scores[:2].isfinite().all()
-        assert to_scores[0, 1] == 0
-        assert (to_scores[1] == 0).all()
-        assert to_alpha[0].isfinite()
-        assert to_alpha[1] == 0
-
-
-@pytest.mark.parametrize("shape", [(0, 4), (3, 0), (2, 0, 5), (0,)])
-def test_nothing_comes_from_nothing(shape):
-    x = torch.zeros(shape, requires_grad=True)
-    a = torch.full((*shape[:-1], 1), 1.3, requires_grad=True)
-    for create_graph in (False, True):
-        p = entmax(x, a)
-        assert p.shape == shape
-        to_scores, to_alpha = torch.autograd.grad(p.sum(), (x, a), create_graph=create_graph)
-        assert to_scores.shape == shape
-        assert (to_alpha == 0).all()
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision(dtype):
-    x = torch.randn(4, 70).to(dtype).requires_grad_()
-    a = torch.tensor(1.25, dtype=dtype, requires_grad=True)
-    p = entmax(x, a)
-    assert p.dtype == dtype
-    assert torch.equal(p, entmax(x.float(), a.float()).to(dtype))
-    p[:, 0].sum().backward()
-    assert (x.grad.dtype, a.grad.dtype) == (dtype, dtype)
-
-
 def test_a_precise_alpha_serves_imprecise_scores():
     x = torch.randn(3, 20)
     want = entmax(x.double(), 1.3).float()
     torch.testing.assert_close(entmax(x, 1.3), want, rtol=0, atol=1e-7)
     torch.testing.assert_close(entmax(x, torch.tensor(1.3, dtype=torch.float64)), want, rtol=0, atol=1e-7)
-
-
-def test_strided_scores_and_gradients():
-    x = torch.randn(90, 6, dtype=torch.float64).T.requires_grad_()
-    y = x.detach().contiguous().requires_grad_()
-    g = torch.randn(90, 6, dtype=torch.float64).T
-    torch.testing.assert_close(
-        torch.autograd.grad(entmax(x, 1.3), x, g), torch.autograd.grad(entmax(y, 1.3), y, g.contiguous())
-    )
 
 
 @each_dtype
@@ -465,20 +364,3 @@ def test_learning_alpha_reaches_a_wanted_sparsity():
         (layer(scores) - want).square().sum().backward()
         optimizer.step()
     assert layer.alpha.item() == pytest.approx(1.7, abs=0.01)
-
-
-def test_threads_share_the_rows():
-    torch.set_num_threads(4)
-    x = torch.randn(600, 300, requires_grad=True)
-    a = torch.rand(600, 1) + 1
-    a.requires_grad_()
-    g = torch.randn(600, 300)
-    many = torch.autograd.grad(entmax(x, a), (x, a), g)
-    torch.set_num_threads(1)
-    assert all(map(torch.equal, many, torch.autograd.grad(entmax(x, a), (x, a), g)))
-
-
-def test_flops_are_counted():
-    with FlopCounterMode(display=False) as counter:
-        entmax(torch.zeros(3, 5), 1.3)
-    assert counter.get_total_flops() > 0

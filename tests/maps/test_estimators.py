@@ -12,14 +12,7 @@ import reference
 from regard.core.errors import ShapeError
 from regard.losses import expected_loss
 from regard.maps import Hard, argmax, softmax, sparsemax
-from regard.maps.estimators import (
-    Exact,
-    GumbelSoftmax,
-    PerturbAndMap,
-    Reinforce,
-    Spigot,
-    StraightThrough,
-)
+from regard.maps.estimators import Exact, GumbelSoftmax, PerturbAndMap, Reinforce, Spigot, StraightThrough
 
 INF = math.inf
 SAMPLES = 100_000

@@ -6,18 +6,20 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.func import jacrev, vmap
+from torch.autograd import grad
 
 import reference
 import regard
+from maps.map_settings import MATRICES, drawn
 from regard import MAPS, Attention, MultiHead, attend
-from regard.core.errors import DtypeError, ShapeError
 from regard.masks import Causal, Lengths
 
-MATRICES = [name for name, entry in MAPS.items() if entry.acts_on == "matrix" and not entry.stochastic]
-every_map = pytest.mark.parametrize("name", MATRICES)
+NAMES = list(dict.fromkeys(case.name for case in MATRICES))
+every_map = pytest.mark.parametrize("name", NAMES)
+every_case = pytest.mark.parametrize("case", MATRICES, ids=str)
 SIZE = 4
 SQUARE = {"sparsemap_tree"}  # takes square matrices alone
+WIDE = {"sparsemap_matching"}  # its definition is for no more queries than keys
 
 
 def square(*batch, size=SIZE, scale=1.5, seed=0, dtype=torch.float64):
@@ -26,18 +28,22 @@ def square(*batch, size=SIZE, scale=1.5, seed=0, dtype=torch.float64):
     return torch.randn(*batch, size, size, generator=g, dtype=torch.float64).mul(scale).to(dtype)
 
 
-matrices = st.integers(1, 4).flatmap(
-    lambda n: st.lists(st.lists(st.floats(-5, 5, width=32), min_size=n, max_size=n), min_size=n, max_size=n)
-)
+@st.composite
+def matrices(draw, name):
+    n = draw(st.integers(1, 4))
+    m = n if name in SQUARE else draw(st.integers(1, n if name in WIDE else 5))
+    some = st.floats(-5, 5, width=32)
+    return draw(st.lists(st.lists(some, min_size=n, max_size=n), min_size=m, max_size=m))
 
 
 @every_map
-@given(theta=matrices)
-def test_agrees_with_its_definition(name, theta):
-    want = torch.tensor(getattr(reference, name)(theta), dtype=torch.float64)
-    found = MAPS[name](torch.tensor(theta, dtype=torch.float64))
-    torch.testing.assert_close(found, want, rtol=0, atol=1e-9)
-    narrow = MAPS[name](torch.tensor(theta, dtype=torch.float32))
+@given(data=st.data())
+def test_agrees_with_its_definition(name, data):
+    theta, settings = data.draw(matrices(name)), data.draw(drawn(name, None))
+    want = torch.tensor(getattr(reference, name)(theta, **settings), dtype=torch.float64)
+    found = MAPS[name](torch.tensor(theta, dtype=torch.float64), **settings)
+    torch.testing.assert_close(found, want, rtol=0, atol=1e-9 if "sparsemap" in name else 1e-12)
+    narrow = MAPS[name](torch.tensor(theta, dtype=torch.float32), **settings)
     torch.testing.assert_close(narrow.double(), want, rtol=0, atol=2e-6)
 
 
@@ -56,110 +62,24 @@ def test_its_entry_says_neither_more_nor_less(name):
     turned = torch.isclose(entry(theta.roll(1, -1)), p.roll(1, -1), atol=1e-9).all()
     assert entry.neighbours != bool(turned), "neighbours"
     x = theta.clone().requires_grad_()
-    (grad,) = torch.autograd.grad(entry(x), x, square(120, seed=1))
-    assert entry.differentiable == bool((grad != 0).any()), "differentiable"
+    (gradient,) = grad(entry(x), x, square(120, seed=1))
+    assert entry.differentiable == bool((gradient != 0).any()), "differentiable"
     assert torch.equal(entry(theta), p), "stochastic"
     alone = entry(theta[:, :1]) if name not in SQUARE else None
     assert alone is None or not torch.allclose(alone, p[:, :1]), "acts_on"
     assert entry.says.endswith(".")
 
 
-@every_map
-def test_first_and_second_gradients(name):
-    x = square(2, size=3, seed=4).requires_grad_()
-    hidden = torch.zeros(2, 3, 3, dtype=torch.bool)
-    hidden[0, 1, 2] = True
-    for function in (MAPS[name], lambda x: MAPS[name](x.masked_fill(hidden, -math.inf))):
-        assert torch.autograd.gradcheck(function, x)
-        assert torch.autograd.gradgradcheck(function, x)
-
-
-@every_map
-def test_hidden_cells_have_no_weight_and_no_gradient(name):
-    x = square(5, seed=5).requires_grad_()
-    hidden = torch.zeros(SIZE, SIZE, dtype=torch.bool)
-    hidden[0, 2] = hidden[3, 1] = True
-    p = MAPS[name](x.masked_fill(hidden, -math.inf))
-    (grad,) = torch.autograd.grad(p, x, square(5, seed=6))
-    assert (p[:, hidden] == 0).all()
-    assert (grad[:, hidden] == 0).all()
-    assert p.isfinite().all() and grad.isfinite().all()
-
-
-@every_map
-def test_a_matrix_of_nothing_has_weight_and_gradient_zero(name):
-    x = torch.full((2, 3, 3), -math.inf, requires_grad=True)
-    p = MAPS[name](x)
-    assert (p == 0).all()
-    p.sum().backward()
-    assert (x.grad == 0).all()
-
-
-@every_map
-@pytest.mark.parametrize("flaw", [math.nan, math.inf])
-def test_a_flaw_is_shown_in_the_whole_matrix_and_no_other(name, flaw):
-    x = square(3, dtype=torch.float32)
-    x[1, 2, 0] = flaw
-    p = MAPS[name](x)
-    assert p[1].isnan().all()
-    assert p[[0, 2]].isfinite().all()
-
-
-@every_map
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_computed_in_float32(name, dtype):
-    theta = square(6, dtype=dtype)
-    p = MAPS[name](theta)
-    assert p.dtype == dtype
-    assert torch.equal(p, MAPS[name](theta.float()).to(dtype))
-
-
-@every_map
-def test_shapes(name):
-    assert MAPS[name](square(2, 3)).shape == (2, 3, SIZE, SIZE)
-    assert MAPS[name](square(0)).shape == (0, SIZE, SIZE)
-    assert MAPS[name](torch.randn(2, 0, 0)).shape == (2, 0, 0)
-    assert MAPS[name](torch.randn(1, 1)).tolist() == [[1.0]]
-    strided = square(6).permute(2, 1, 0)[..., :SIZE]  # not contiguous
-    torch.testing.assert_close(MAPS[name](strided), MAPS[name](strided.contiguous()))
-
-
-@every_map
-def test_each_matrix_of_a_batch_is_mapped_by_itself(name):
-    x, g = square(2, 3).requires_grad_(), square(2, 3, seed=1)
-    p = MAPS[name](x)
-    (grad,) = torch.autograd.grad(p, x, g)
-    for a in range(2):
-        for b in range(3):
-            one = x[a, b].detach().requires_grad_()
-            torch.testing.assert_close(MAPS[name](one), p[a, b])
-            torch.testing.assert_close(torch.autograd.grad(MAPS[name](one), one, g[a, b])[0], grad[a, b])
-
-
-@every_map
-def test_does_not_change_its_scores(name):
-    theta = square(4)
-    before = theta.clone()
-    MAPS[name](theta)
-    assert torch.equal(theta, before)
-
-
-@every_map
-def test_vmap_and_jacrev(name):
-    x = square(5, size=3)
-    want = torch.stack([torch.autograd.functional.jacobian(MAPS[name], one) for one in x])
-    torch.testing.assert_close(vmap(MAPS[name])(x), MAPS[name](x))
-    torch.testing.assert_close(vmap(jacrev(MAPS[name]))(x), want)
-
-
-@every_map
-def test_bad_scores_are_named(name):
-    with pytest.raises(DtypeError, match=r"scores must be float.*; got torch.int64. Use scores.float\(\)"):
-        MAPS[name](torch.tensor([[1, 2], [3, 4]]))
-    with pytest.raises(ShapeError, match=r"scores must be \(..., m, n\).*; got \(2,\)"):
-        MAPS[name](torch.tensor([1.0, 2.0]))
-    with pytest.raises(TypeError, match="scores must be a tensor; got list"):
-        MAPS[name]([[1.0, 2.0]])
+@every_case
+def test_padding_anywhere_changes_nothing(case):
+    x, g = square(6, size=3, seed=2).requires_grad_(), square(6, size=3, seed=3)
+    i = torch.tensor([0, 2, 5])  # in sparsemap_tree queries and keys are the same words
+    padded = torch.full((6, 6, 6), -math.inf, dtype=torch.float64)
+    padded[:, i[:, None], i] = x
+    p = case(padded)
+    torch.testing.assert_close(p[:, i[:, None], i], case(x), rtol=0, atol=1e-12)
+    assert torch.equal(p != 0, (p != 0) & (padded > -math.inf))
+    torch.testing.assert_close(*(grad(q, x, g)[0] for q in (p[:, i[:, None], i], case(x))))
 
 
 def inputs(grad=False, seed=0):
@@ -199,9 +119,9 @@ def test_padding_of_both_sequences_changes_nothing(name):
         torch.testing.assert_close(seen.context[:, :3], alone.context)
         assert (seen.context[:, 3] == 0).all()
         assert (seen.weights[:, 3] == 0).all() and (seen.weights[..., 3] == 0).all()
-        for grad in torch.autograd.grad(seen.context.square().sum(), (q2, k2, v2)):
-            assert grad.isfinite().all()
-            assert (grad[:, ~real] == 0).all()
+        for gradient in grad(seen.context.square().sum(), (q2, k2, v2)):
+            assert gradient.isfinite().all()
+            assert (gradient[:, ~real] == 0).all()
 
 
 @every_map
@@ -216,8 +136,8 @@ def test_lengths_hide_the_padding_of_the_keys(name):
     torch.testing.assert_close(seen.weights[1, :words, :3], alone.weights)
     torch.testing.assert_close(seen.context[1, :words], alone.context)
     assert (seen.weights[1, :, 3] == 0).all()
-    (grad,) = torch.autograd.grad(seen.context.square().sum(), k)
-    assert grad.isfinite().all() and (grad[1, 3] == 0).all()
+    (gradient,) = grad(seen.context.square().sum(), k)
+    assert gradient.isfinite().all() and (gradient[1, 3] == 0).all()
     heads = MultiHead(8, 2, map=name)
     with regard.record(heads) as record:
         heads(torch.randn(2, SIZE, 8), mask=Lengths(torch.tensor([4, 3])))

@@ -8,41 +8,19 @@ import torch
 from torch.func import vmap
 
 import regard
+from maps.map_settings import ESTIMATORS, made
 from regard import MAPS, Attention, MultiHead, attend
 from regard.losses import expected_loss
 from regard.maps import Hard, argmax, facts_of, hard
-from regard.maps.estimators import (
-    Exact,
-    GumbelSoftmax,
-    PerturbAndMap,
-    Reinforce,
-    Spigot,
-    StraightThrough,
-)
+from regard.maps.estimators import Exact, GumbelSoftmax, PerturbAndMap, Reinforce, Spigot, StraightThrough
 from regard.masks import Causal, Lengths
 from regard.structures import Budget, Chain, Choice, Matching
 
-ESTIMATORS = {
-    "reinforce": Reinforce,
-    "reinforce without baseline": lambda: Reinforce(None),
-    "straight through": StraightThrough,
-    "straight through softmax": lambda: StraightThrough(regard.maps.softmax),
-    "straight through the best": lambda: StraightThrough(draw=False),
-    "gumbel": lambda: GumbelSoftmax(0.5),
-    "gumbel straight through": lambda: GumbelSoftmax(0.5, hard=True),
-    "perturb and map": PerturbAndMap,
-    "spigot": Spigot,
-    "exact": Exact,
-}
 DRAWN = [name for name in ESTIMATORS if name not in ("gumbel", "spigot", "straight through the best")]
 THROUGH_LOSSES = (Reinforce, Exact)
 every_estimator = pytest.mark.parametrize("name", ESTIMATORS)
 drawn = pytest.mark.parametrize("name", DRAWN)
 INF, NAN = math.inf, math.nan
-
-
-def made(name, seed=0):
-    return Hard(ESTIMATORS[name](), generator=torch.Generator().manual_seed(seed))
 
 
 def scores(*shape, seed=0, dtype=torch.float64):
@@ -109,45 +87,8 @@ def test_hidden_keys_are_never_drawn_and_have_no_gradient(name):
 
 
 @every_estimator
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
-def test_rows_without_an_answer(name, dtype):
-    theta = torch.tensor([[-INF] * 3, [NAN, 1, 0], [0, INF, 1], [-INF, -9, -INF]], dtype=dtype)
-    for map in (made(name), made(name).eval()):
-        p = map(theta)
-        assert p.dtype == dtype
-        assert p[0].tolist() == [0, 0, 0]
-        assert p[1:3].isnan().all()
-        assert p[3].tolist() == [0, 1, 0]
-    assert (gradient(made(name), theta[:1], torch.ones(1, 3, dtype=dtype)) == 0).all()
-
-
-@every_estimator
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_computed_in_float32(name, dtype):
-    theta = scores(50, 7, dtype=torch.float32).to(dtype)
-    assert torch.equal(made(name)(theta), made(name)(theta.float()).to(dtype))
-
-
-@every_estimator
-def test_shapes(name):
-    map = made(name)
-    assert map(scores(2, 3, 5)).shape == (2, 3, 5)
-    assert map(scores(2, 0)).shape == (2, 0)
-    assert map(scores(0, 4)).shape == (0, 4)
-    assert map(scores(5)).sum().item() == pytest.approx(1)
-    assert (map(scores(3, 1)) == 1).all()
-    theta = scores(5, 6).T
-    assert torch.equal(made(name)(theta), made(name)(theta.contiguous()))
-
-
-@every_estimator
-def test_bad_scores(name):
-    with pytest.raises(regard.core.errors.DtypeError, match="scores must be float16"):
-        made(name)(torch.tensor([1, 2]))
-    with pytest.raises(regard.core.errors.ShapeError, match="scores must be"):
-        made(name)(torch.tensor(1.0))
-    with pytest.raises(TypeError, match="scores must be a tensor"):
-        made(name)([1.0, 2.0])
+def test_a_row_of_nothing_has_no_gradient(name):
+    assert (gradient(made(name), torch.full((1, 3), -INF), torch.ones(1, 3)) == 0).all()
 
 
 def test_its_entry_says_neither_more_nor_less():

@@ -5,9 +5,6 @@ import importlib
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch.autograd import gradcheck, gradgradcheck
 
 INF = float("inf")
 NAN = float("nan")
@@ -74,14 +71,6 @@ def test_agrees_on_odd_shapes_of_scores(name, dtype, n):
 
 @both
 @each_dtype
-@given(theta=st.lists(st.floats(-4, 4, width=32), min_size=1, max_size=40))
-@settings(max_examples=60, deadline=None)
-def test_agrees_on_whatever_hypothesis_finds(name, dtype, theta):
-    assert_agrees(name, torch.tensor([theta], dtype=dtype))
-
-
-@both
-@each_dtype
 def test_equal_scores_get_equal_weights(name, dtype):
     scores = torch.randint(-3, 4, (50, 333), dtype=dtype) / 8
     p = function(name)(scores)
@@ -109,15 +98,6 @@ def test_very_long_row_of_equal_scores(name):
 
 @both
 @each_dtype
-def test_one_huge_score_takes_all(name, dtype):
-    for huge in (1e4, 1e30, 3e38):
-        scores = torch.randn(3, 100, dtype=dtype)
-        scores[:, 17] = huge
-        assert function(name)(scores).equal(torch.eye(100, dtype=dtype)[17].expand(3, 100))
-
-
-@both
-@each_dtype
 def test_extremes_side_by_side(name, dtype):
     scores = torch.tensor(
         [[3e38, -3e38, 3e38, 0.0, -INF, 1e30], [1e30, -1e30, 1e-42, 0.0, -INF, -3e38]], dtype=dtype
@@ -131,92 +111,6 @@ def test_extremes_side_by_side(name, dtype):
 @each_dtype
 def test_denormal_differences(name, dtype):
     assert_agrees(name, torch.tensor([[1e-42, 0.0, -1e-42, 3e-45]], dtype=dtype))
-
-
-@both
-@each_dtype
-def test_rows_that_cannot_be_mapped(name, dtype):
-    scores = torch.randn(6, 37, dtype=dtype)
-    scores[1] = -INF
-    scores[2, 5] = NAN
-    scores[3, 36] = INF
-    scores[4, :30] = -INF
-    scores[5], scores[5, 3] = -INF, -NAN
-    scores.requires_grad_()
-    p = function(name)(scores)
-    (grad,) = torch.autograd.grad(p, scores, torch.randn_like(p), create_graph=False)
-    for row in (2, 3, 5):
-        assert p[row].isnan().all()
-        assert grad[row].isnan().all()
-    assert (p[1] == 0).all()
-    assert (grad[1] == 0).all()
-    assert (p[4, :30] == 0).all()
-    assert (grad[4, :30] == 0).all()
-    torch.testing.assert_close(p[4, 30:], function(name)(scores[4, 30:]))
-    torch.testing.assert_close(p[0], function(name)(scores[0]))
-
-
-@both
-@each_dtype
-@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 5), (2, 0, 4)])
-def test_nothing_gives_nothing(name, dtype, shape):
-    scores = torch.randn(shape, dtype=dtype, requires_grad=True)
-    p = function(name)(scores)
-    p.sum().backward()
-    assert p.shape == scores.grad.shape == shape
-
-
-@both
-def test_a_vector_and_many_axes(name):
-    scores = torch.randn(2, 3, 4, 9)
-    p = function(name)(scores)
-    assert p.shape == scores.shape
-    assert function(name)(scores[1, 2, 3]).equal(p[1, 2, 3])
-
-
-@both
-def test_strides_do_not_matter(name):
-    scores = torch.randn(9, 4, 6)
-    turned = scores.permute(1, 2, 0)
-    assert function(name)(turned).equal(function(name)(turned.contiguous()))
-
-
-@both
-def test_derivatives(name):
-    torch.manual_seed(0)
-    scores = torch.randn(5, 9, dtype=torch.float64) * 2
-    scores[1, 4] = -INF
-    assert (function(name)(scores) == 0).any()
-    inside = scores.masked_fill(scores == -INF, 0).requires_grad_()
-
-    def masked(x):
-        return function(name)(torch.where(scores == -INF, scores, x))
-
-    assert gradcheck(masked, inside, check_forward_ad=True)
-    assert gradgradcheck(masked, inside, check_fwd_over_rev=True)
-
-
-@both
-@each_dtype
-@pytest.mark.parametrize("n", [9, 1000])
-def test_both_backwards_agree(name, dtype, n):
-    scores = (torch.randn(20, n, dtype=dtype) * 2).requires_grad_()
-    p, g = function(name)(scores), torch.randn(20, n, dtype=dtype)
-    (by_kernel,) = torch.autograd.grad(p, scores, g, retain_graph=True)
-    (by_formula,) = torch.autograd.grad(p, scores, g, create_graph=True)
-    torch.testing.assert_close(by_kernel, by_formula, rtol=1e-5, atol=1e-6)
-    assert (by_kernel[p == 0] == 0).all()
-
-
-@both
-@pytest.mark.parametrize("create_graph", [False, True])
-def test_a_gradient_outside_the_support_is_not_looked_at(name, create_graph):
-    scores = torch.tensor([1.0, 0.9, -50.0, -INF], requires_grad=True)
-    p = function(name)(scores)
-    (grad,) = torch.autograd.grad(p, scores, torch.tensor([1.0, 2.0, NAN, INF]), create_graph=create_graph)
-    assert grad.isfinite().all()
-    assert (grad[2:] == 0).all()
-    assert grad[0] < 0 < grad[1]
 
 
 @both
@@ -235,12 +129,3 @@ def test_the_reference_for_other_devices_agrees(name, dtype):
     apart = torch.full((1, 65536), -2.0, dtype=dtype)  # all but one at the very edge of 1.5-entmax's support
     apart[0, 0] = 0
     torch.testing.assert_close(reference(apart), function(name)(apart), **close)
-
-
-@both
-def test_meta_tensors_take_the_reference(name):
-    scores = torch.empty(4, 5, device="meta", requires_grad=True)
-    p = function(name)(scores)
-    p.sum().backward()
-    assert p.device.type == scores.grad.device.type == "meta"
-    assert function(name)(torch.empty(4, 0, device="meta")).shape == (4, 0)

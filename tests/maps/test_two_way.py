@@ -46,16 +46,6 @@ def test_two_way_is_large_only_where_both_choose():
 
 
 @given(seeds)
-def test_rectangles_agree_with_their_definition(seed):
-    theta = normal(3, 5, seed=seed)
-    for map, definition in (
-        (column_softmax, reference.column_softmax),
-        (two_way_softmax, reference.two_way_softmax),
-    ):
-        close(map(theta), torch.tensor(definition(theta.tolist()), dtype=torch.float64))
-
-
-@given(seeds)
 def test_coattention_is_both_readings_of_one_matrix(seed):
     theta, mask = drawn(seed, 2, 4, 5)
     by_row, by_column = coattention(theta, mask)

@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from regard.cli import app
 from regard.core.errors import RunError, WeightsError
 from regard.core.weights import load_tensors
 from regard.runs import fit, load, resolve
@@ -156,11 +158,6 @@ main()
 
 
 def test_a_model_is_shared_out_among_several_processes_only(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "regard", *options(tmp_path / "run", "--shard")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
+    done = CliRunner().invoke(app, options(tmp_path / "run", "--shard"), prog_name="regard")
+    assert done.exit_code == 2
     assert "--shard" in done.stderr and "torchrun" in done.stderr
