@@ -52,10 +52,19 @@ class Commands(OneLine):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One of them; None if there is none of that name."""
-        if cmd_name in COMMANDS:
-            import_module(f"regard.cli.{cmd_name}")
-            self.commands = get_group(app).commands
+        if cmd_name in COMMANDS and cmd_name not in self.commands:
+            self._import([cmd_name])
         return super().get_command(ctx, cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The help lists all commands: they are imported at once, as each import builds them anew."""
+        self._import(COMMANDS)
+        super().format_help(ctx, formatter)
+
+    def _import(self, names: list[str]) -> None:
+        for name in names:
+            import_module(f"regard.cli.{name}")
+        self.commands = get_group(app).commands
 
 
 app = typer.Typer(
