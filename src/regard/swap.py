@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import resolve_map, resolve_score, run, zeroed
+from regard.core.bridges import BRIDGES
 from regard.core.errors import ShapeError, UnknownNameError
 from regard.core.place import Place
 from regard.core.recorders import Attentive
@@ -47,10 +48,19 @@ def swap(
 ) -> Replaced:
     """Give every `nn.MultiheadAttention` whose path fits this map and score, in place; returns their paths.
 
+    Attentions of libraries that there is a bridge to (`regard.core.bridges`) are swapped as well.
     A map or score that is a module is copied for each attention; what it learns is new to an optimizer that
     already exists (`add_param_group`). Swap again to change the map again.
     """
-    found = _found(model, paths)
+    bridged = [
+        (bridge, path, module)
+        for bridge in BRIDGES.values()
+        for path, module in bridge.attentions(model).items()
+        if _fits(path, paths)
+    ]
+    found = _found(model, paths, needed=not bridged)
+    for bridge, _, module in bridged:
+        bridge.swap(module, map, score)
     made = [(resolve_map(map), resolve_score(score, module.head_dim, module.head_dim)) for module in found]
     for module, parts in zip(found, made, strict=True):
         for name, part in zip(("map", "score"), parts, strict=True):
@@ -62,7 +72,7 @@ def swap(
     for encoder in model.modules():
         if isinstance(encoder, nn.TransformerEncoder) and not found.keys().isdisjoint(encoder.modules()):
             encoder.use_nested_tensor = False  # the same for nn.TransformerEncoder
-    return Replaced(found.values())
+    return Replaced([*found.values(), *(path for _, path, _ in bridged)])
 
 
 class Swapped(Attentive, nn.MultiheadAttention):
@@ -188,14 +198,18 @@ def meaning(masks: Sequence[Tensor]) -> tuple[Mask | None, list[Bias]]:
     return mask, terms
 
 
-def _found(model: nn.Module, paths: str | Sequence[str]) -> dict[nn.MultiheadAttention, str]:
+def _fits(path: str, paths: str | Sequence[str]) -> bool:
+    return any(fnmatchcase(path, one) for one in ([paths] if isinstance(paths, str) else paths))
+
+
+def _found(model: nn.Module, paths: str | Sequence[str], needed: bool) -> dict[nn.MultiheadAttention, str]:
     """The attentions to swap by their path; every refusal happens here."""
-    wanted = [paths] if isinstance(paths, str) else list(paths)
     every = {m: path for path, m in model.named_modules() if isinstance(m, nn.MultiheadAttention)}
-    if not every:
+    if not every and needed:
         raise ValueError(f"{type(model).__name__} has no nn.MultiheadAttention: there is nothing to swap.")
-    found = {m: path for m, path in every.items() if any(fnmatchcase(path, one) for one in wanted)}
-    if not found:
+    found = {m: path for m, path in every.items() if _fits(path, paths)}
+    if not found and needed:
+        wanted = [paths] if isinstance(paths, str) else paths
         known, asked = (", ".join(map(repr, names)) for names in (every.values(), wanted))
         raise UnknownNameError(f"no nn.MultiheadAttention at {asked}. This model has them at: {known}.")
     for module, path in found.items():

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from regard.core.bridges import BRIDGES
 from regard.core.errors import RunError
 from regard.core.files import write_text
 from regard.core.settings import different, read_toml, to_dict, toml
@@ -113,6 +114,11 @@ def load(folder: str | Path, device: str = "cpu") -> Any:
 
 def open_system(folder: Path, device: str = "cpu", task: str | None = None) -> System:
     """The same; `task` is what the folder must hold, for commands that are about one task."""
+    if not (folder / CONFIG).exists():
+        for bridge in BRIDGES.values():
+            if bridge.opens(folder):
+                found: System = bridge.load(folder, device)
+                return found
     values = read_config(folder)
     of = task_of(values)
     if task is not None and of.name != task:
