@@ -2,24 +2,21 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from typer import Argument, Exit, Option
 
-from regard.audits import planted
-from regard.audits.audit_folder import FOLDER, audit_run
-from regard.audits.examine import Plan
-from regard.audits.register import AUDITS, in_order
-from regard.audits.report import Report
-from regard.audits.report_page import page
-from regard.audits.verdict import score
 from regard.cli.app import app, console, fail, plain_table, remark, say
 from regard.cli.common import Device, exit_on_error, open_run, progress_bar
 from regard.cli.task_options import ByTask, given, split
 from regard.core.errors import RunError
 from regard.core.files import write_text
 from regard.core.settings import fields_of
+
+if TYPE_CHECKING:
+    from regard.audits.examine import Plan
+    from regard.audits.report import Report
 
 COLUMNS = TextColumn("{task.description:28}"), BarColumn(), TimeElapsedColumn()
 
@@ -79,6 +76,8 @@ def audit(
 
 def check_folder(run: Path, quick: bool, overwrite: bool) -> None:
     """Refuse a folder that is not there, or has its report: before any of several runs is audited."""
+    from regard.audits.audit_folder import FOLDER
+
     if not run.is_dir():
         raise RunError(f"there is no folder {run}.")
     there = run / FOLDER / f"{'quick' if quick else 'full'}.json"
@@ -86,8 +85,10 @@ def check_folder(run: Path, quick: bool, overwrite: bool) -> None:
         raise RunError(f"{there} is there already, and a report is not overwritten: give --overwrite.")
 
 
-def audited(system: Any, values: dict[str, Any], quick: bool, seed: int) -> Report:
+def audited(system: Any, values: dict[str, Any], quick: bool, seed: int) -> "Report":
     """The report of one run, with a bar while it is made; values are options of its task."""
+    from regard.audits.audit_folder import audit_run
+
     kind, options = system.task.Audit, None
     if kind is not None:
         own = {"seed": seed} if "seed" in fields_of(kind) else {}
@@ -96,7 +97,7 @@ def audited(system: Any, values: dict[str, Any], quick: bool, seed: int) -> Repo
     names: dict[str, str] = {}  # of the test that comes after each
     with progress_bar("planning", columns=COLUMNS) as show:
 
-        def tell(planned: Plan) -> None:
+        def tell(planned: "Plan") -> None:
             for line in plan_lines(planned, system.folder):
                 remark(line)
             tests = [test.name.replace("_", " ") for test in planned.tests]
@@ -109,7 +110,7 @@ def audited(system: Any, values: dict[str, Any], quick: bool, seed: int) -> Repo
         return audit_run(system.folder, case, what, quick=quick, seed=seed, tell=tell, listen=listen)
 
 
-def plan_lines(planned: Plan, run: Path) -> list[str]:
+def plan_lines(planned: "Plan", run: Path) -> list[str]:
     """What will be done, in how long, and what not."""
     total = planned.total
     took = f"{max(total, 1):.0f} seconds" if total < 90 else f"{total / 60:.0f} minutes"
@@ -120,8 +121,10 @@ def plan_lines(planned: Plan, run: Path) -> list[str]:
     return lines + [f"left out: {', '.join(names)} ({why})" for why, names in by_reason.items()]
 
 
-def write(reports: list[Report], html: Path | None, json_: Path | None) -> None:
+def write(reports: "list[Report]", html: Path | None, json_: Path | None) -> None:
     """Write the files that were asked for."""
+    from regard.audits.report_page import page
+
     if html is not None:
         write_text(html, page(reports))
     if json_ is not None:
@@ -130,8 +133,11 @@ def write(reports: list[Report], html: Path | None, json_: Path | None) -> None:
         write_text(json_, json.dumps(what, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
 
-def show(reports: list[Report]) -> None:
+def show(reports: "list[Report]") -> None:
     """Print answers, and a table of figures with a column for each run."""
+    from regard.audits.register import AUDITS, in_order
+    from regard.audits.verdict import score
+
     screen, single = console(), len(reports) == 1
     for report in reports:
         screen.print(report.answer, markup=False)
@@ -152,6 +158,8 @@ def show(reports: list[Report]) -> None:
 
 def test_itself() -> None:
     """Audit planted models and print how well faithful and unfaithful ones are separated."""
+    from regard.audits import planted
+
     table = plain_table("planted model", "truth", "grade", right=["grade"])
     with progress_bar("planted models", len(planted.KINDS), COLUMNS) as show:
 

@@ -3,13 +3,11 @@
 from itertools import islice
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from typer import Option
 
-from regard.alignment import Links, score, train
-from regard.alignment.forced_alignment import align_by_aligner
 from regard.cli.app import app, console, fail, say
 from regard.cli.draw import column
 from regard.cli.train import Watching, exit_on_training_error
@@ -17,8 +15,11 @@ from regard.data.corpora import CORPORA, Pair
 from regard.data.segments import by_word
 from regard.runs import fit, load, resolve
 from regard.runs.folder import finished
-from regard.tasks.translator import Translation, Translator
 from regard.views import heat_map, save
+
+if TYPE_CHECKING:
+    from regard.alignment import Links
+    from regard.tasks.translator import Translation, Translator
 
 SETTINGS: dict[str, Any] = {
     "seed": 1,
@@ -72,7 +73,7 @@ def demo(
     say(f'Next: echo "the film begins at half past eight" | regard translate {out}')
 
 
-def show(system: Translator, pairs: list[Pair], found: list[Translation], out: Path) -> Path | None:
+def show(system: "Translator", pairs: list[Pair], found: "list[Translation]", out: Path) -> Path | None:
     """Print figures, examples and an alignment; return the picture's path, None without matplotlib."""
     screen = console()
     exact = sum(t.text == pair.target for t, pair in zip(found, pairs, strict=True)) / len(pairs)
@@ -102,8 +103,11 @@ def show(system: Translator, pairs: list[Pair], found: list[Translation], out: P
     return None
 
 
-def align_words(system: Translator, pairs: list[Pair]) -> None:
+def align_words(system: "Translator", pairs: list[Pair]) -> None:
     """Print alignment error rates: of an aligner, English–French, and of the translator's attention."""
+    from regard.alignment import train
+    from regard.alignment.forced_alignment import align_by_aligner
+
     console().print(
         "\n[bold]Which word stands for which[/]: alignment error rate (0 is perfect), words that stand for "
         "nothing left out. Nobody was shown a link."
@@ -125,19 +129,21 @@ def align_words(system: Translator, pairs: list[Pair]) -> None:
     )
 
 
-def error_rate(links: list[Links], pairs: list[Pair]) -> float:
+def error_rate(links: "list[Links]", pairs: list[Pair]) -> float:
     """The alignment error rate; links of words that gold leaves unaligned do not count."""
+    from regard.alignment import Links, score
+
     return score(links, [Links.of(pair.alignment) for pair in pairs], aligned_words=True).aer
 
 
-def word_weights(system: Translator, translation: Translation) -> list[Tensor]:
+def word_weights(system: "Translator", translation: "Translation") -> list[Tensor]:
     """Weights (target words, source words) of each source–target attention, its heads averaged."""
     source, target = system.segments(translation.source), system.answer_segments(translation)
     layers = system.weights(translation)
     return [by_word(layer.mean(0), source.word_of, target.word_of) for layer in layers]
 
 
-def best_layer(system: Translator, pairs: list[Pair], found: list[Translation]) -> tuple[int, float]:
+def best_layer(system: "Translator", pairs: list[Pair], found: "list[Translation]") -> tuple[int, float]:
     """The source–target attention nearest to the gold alignments, and its share of words that agree."""
     hits, words = [0] * len(system.layers), 0
     for pair, translation in zip(pairs, found, strict=True):
