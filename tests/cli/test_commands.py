@@ -133,9 +133,7 @@ def test_no_command_shows_the_help():
 
 def test_in_a_process_of_its_own():
     command = [sys.executable, "-c", "from regard.cli import main; main()", "maps"]
-    done = subprocess.run([*command, "2", "-1", "--json"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert [row["map"] for row in json.loads(done.stdout)] == ROWS
+    assert [row["map"] for row in json.loads(answer("maps", "2", "-1", "--json"))] == ROWS
     failed = subprocess.run([*command, "2", "--map", "nope"], capture_output=True, text=True)
     assert (failed.returncode, failed.stdout) == (2, "")
     assert failed.stderr.startswith('regard maps: no map "nope".')
