@@ -22,7 +22,8 @@ autodoc_typehints_description_target = "documented"
 # What users call; backends, kernels, bench and cli are for those who read the code.
 PUBLIC = (
     "attention recording swap heads maps maps.estimators scores positions masks memories losses structures "
-    "continuous testing models data tasks training decoding runs views serve"
+    "continuous testing models data tasks training decoding alignment runs explanations analyses audits "
+    "inspection views serve"
 )
 
 
