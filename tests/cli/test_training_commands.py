@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from regard.cli import app, demo
 from regard.cli.common import blocks
 from regard.core.settings import read_toml
+from regard.data.text import DataError
 from regard.runs import resolve
 from runs.tiny import options
 
@@ -151,7 +152,7 @@ def test_standard_input_that_is_not_text_is_named(folder):
         [*RUN, "translate", str(folder)], input=b"a\n\xff\n", capture_output=True, check=False
     )
     assert done.returncode == 2
-    assert b"standard input, line 2: not UTF-8" in done.stderr
+    assert b"standard input, line 2: invalid UTF-8 at byte 1" in done.stderr
 
 
 def test_a_reader_that_goes_away_is_no_traceback(folder):
@@ -220,3 +221,14 @@ def test_blocks_of_standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x\n" * 4500 + b"y")))
     sizes = [len(block) for block in blocks()]
     assert sizes == [2000, 2000, 501]
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_the_text(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfone two\r\nthree\r\n")))
+    assert list(blocks()) == [["one two", "three"]]
+
+
+def test_a_line_of_megabytes_is_an_error_that_names_it(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n" + b"x" * 10_000_000)))
+    with pytest.raises(DataError, match="standard input, line 2: more than 65,536 bytes"):
+        list(blocks())

@@ -60,3 +60,9 @@ def test_the_weights_of_another_model_are_refused(tmp_path):
     (tmp_path / "broken").write_bytes(b"no tensors")
     with pytest.raises(WeightsError, match="cannot be read as safetensors"):
         load_tensors(tmp_path / "broken")
+
+
+def test_weights_can_be_read_by_whom_other_files_can(tmp_path):
+    save_tensors({"x": torch.ones(2)}, tmp_path / "weights.safetensors")
+    other = write_text(tmp_path / "a.txt", "a")
+    assert (tmp_path / "weights.safetensors").stat().st_mode == other.stat().st_mode

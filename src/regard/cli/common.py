@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,18 +71,10 @@ def write_lines(lines: Iterable[str]) -> None:
 
 def blocks() -> Iterator[list[str]]:
     """The lines of standard input, some at a time."""
-    from regard.data.text import DataError
+    from regard.data.text import numbered_lines
 
-    block: list[str] = []
-    for number, raw in enumerate(sys.stdin.buffer, start=1):
-        try:
-            block.append(raw.decode("utf-8").rstrip("\r\n"))
-        except UnicodeDecodeError as error:
-            raise DataError(f"standard input, line {number}: not UTF-8 (byte {error.start + 1}).") from None
-        if len(block) == LINES:
-            yield block
-            block = []
-    if block:
+    lines = (line for _, line in numbered_lines(sys.stdin.buffer, "standard input"))
+    while block := list(islice(lines, LINES)):
         yield block
 
 

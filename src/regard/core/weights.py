@@ -1,5 +1,6 @@
 """The weights of a module in a safetensors file: tensors alone, nothing that could be executed."""
 
+import os
 from pathlib import Path
 
 import torch
@@ -28,7 +29,10 @@ def tensors_of(module: nn.Module) -> dict[str, Tensor]:
 
 def save_tensors(tensors: dict[str, Tensor], path: str | Path) -> None:
     """Write tensors by name to a file."""
-    save_file(tensors, str(path))
+    save_file(tensors, str(path))  # by way of a temporary file, which nobody else may read
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(path, 0o666 & ~mask)
 
 
 def load_tensors(path: str | Path) -> dict[str, Tensor]:

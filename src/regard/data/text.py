@@ -65,10 +65,9 @@ def located_lines(path: str | Path) -> Iterator[tuple[str, str]]:
         if path.is_dir():
             raise DataError(f"{path}: a file is needed, and this is a folder.")
         with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
-            while raw := file.readline(LONGEST + 3):
+            for line in numbered_lines(file, str(path)):
                 number += 1
-                where = f"{path}, line {number}"
-                yield where, _text(raw, where, first=number == 1)
+                yield line
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file.") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -77,6 +76,15 @@ def located_lines(path: str | Path) -> Iterator[tuple[str, str]]:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from None
     if not number:
         raise DataError(f"{path}: the file is empty.")
+
+
+def numbered_lines(file: IO[bytes], name: str) -> Iterator[tuple[str, str]]:
+    """The lines of an open file of this name, each with the place where it stands."""
+    number = 0
+    while raw := file.readline(LONGEST + 3):
+        number += 1
+        where = f"{name}, line {number}"
+        yield where, _text(raw, where, first=number == 1)
 
 
 def _text(raw: bytes, where: str, first: bool) -> str:
