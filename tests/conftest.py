@@ -21,11 +21,6 @@ def pytest_configure(config):
         config.option.dist = "worksteal"
 
 
-def pytest_xdist_auto_num_workers(config):
-    """One more than there are cores: many tests wait for processes of their own."""
-    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else None
-
-
 @pytest.fixture(autouse=True)
 def one_thread():
     """Set the number of threads back after a test that changed it."""
