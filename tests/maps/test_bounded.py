@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from torch.autograd import gradcheck, gradgradcheck
 
 from maps.map_settings import ROWS
 from regard.core.errors import DtypeError, ShapeError
@@ -109,3 +110,16 @@ def test_the_walk_over_derivatives_meets_every_kind_of_row(name):
         p = case(1.5 * torch.randn(4, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64))
         assert ((p < upper) & (p > 0)).any() and (p == upper).any()
         assert upper[0, 3:].sum() < 1 < upper[0].sum()
+
+
+@both
+def test_derivatives_to_a_limit_for_each_row(name):
+    torch.manual_seed(0)
+    map = BOTH[name][0]
+    scores = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
+    upper = (torch.rand(4, 1, dtype=torch.float64) / 3 + 0.05).requires_grad_()
+    p = map(scores, upper)
+    assert ((p < upper) & (p > 0)).any(), "some key is free"
+    assert (p == upper).any(), "some key is at its limit"
+    assert gradcheck(map, (scores, upper), check_forward_ad=True)
+    assert gradgradcheck(map, (scores, upper))

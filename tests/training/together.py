@@ -14,8 +14,13 @@ from regard.training import joined, processes
 
 SECONDS = 300  # after which a process counts as hanging
 
-context = multiprocessing.get_context("forkserver")  # imports torch once, and has run nothing
-context.set_forkserver_preload(["training.together", "regard.runs"])
+context = multiprocessing.get_context("forkserver")  # imports once what takes seconds, and has run nothing
+context.set_forkserver_preload(
+    [
+        *("training.parity", "training.together", "regard.runs", "regard.tasks.translator", "numba"),
+        *("torch._dynamo", "torch.distributed.fsdp", "torch.distributed.tensor"),
+    ]
+)
 
 
 def together(size: int, work: Callable[..., Any], *arguments: Any, patience: float = SECONDS) -> list[Any]:
