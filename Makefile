@@ -33,8 +33,9 @@ lint: .venv/installed
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-# The workers share one cache of compiled kernels: filled by one process, not by all of them at once.
+# The workers share one cache of compiled kernels and of bytecode: filled here, not by all of them at once.
 warm: .venv/installed
+	@$(BIN)/python -m compileall -q src
 	@for kind in float32 float64; do OMP_NUM_THREADS=1 $(BIN)/python tests/warm.py $$kind & pids="$$pids $$!"; done; \
 	for pid in $$pids; do wait $$pid || exit 1; done
 

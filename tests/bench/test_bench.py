@@ -1,6 +1,8 @@
 """Benchmarks measure what they say and report it completely; how fast anything is, is not tested here."""
 
 import json
+from importlib import import_module
+from inspect import signature
 
 import pytest
 from typer.testing import CliRunner
@@ -149,7 +151,7 @@ def test_figures_are_short():
 
 
 def test_the_command_prints_json_and_draws(tmp_path, monkeypatch):
-    monkeypatch.setitem(maps.QUICK, "sizes", TINY_ROWS)
+    monkeypatch.setitem(maps.FEWER, "sizes", TINY_ROWS)
     file = tmp_path / "growth.svg"
     done = CliRunner().invoke(
         app, ["bench", "maps", "--only", "rows", "--quick", "--json", "--plot", str(file)]
@@ -186,3 +188,14 @@ def test_the_command_says_when_the_package_is_missing(monkeypatch):
     assert done.exit_code == 0, done.output
     assert "pip install 'regard[peers]'" in done.stderr
     assert json.loads(done.stdout) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["attention", "decoding", "drawing", "flow", "maps", "serving", "structured", "training"]
+)
+def test_what_quick_gives_to_cases_is_what_they_take(name):
+    subject = import_module(f"regard.bench.{name}")
+    fewer = getattr(subject, "FEWER", {})
+    assert set(fewer) <= set(signature(subject.cases).parameters)
+    runner = CliRunner().invoke(app, ["bench", name, "--help"])
+    assert runner.exit_code == 0 and "--quick" in runner.stdout

@@ -24,7 +24,7 @@ from regard.bench.workloads import (
 from regard.heads import MultiHead
 
 SIZES = [512, 2048, 8192]
-QUICK = {"sizes": SIZES[:1]}
+FEWER = {"sizes": SIZES[:1]}
 MEMORY_SIZES = [2048, 8192, 16384]
 GROUPS = ["sparse", "memory", "softmax", "heads", "decoding", "import"]
 SDPA = "scaled_dot_product_attention"

@@ -19,7 +19,7 @@ from regard.views import heat_map
 
 NOTICED = 0.1  # seconds
 SIZES = [20, 128, 512]
-QUICK = {"sizes": SIZES[:1]}
+FEWER = {"sizes": SIZES[:1]}
 DRAW = """() => new Promise(done => {
   const place = document.createElement('div');
   document.body.append(place);

@@ -23,7 +23,7 @@ PAIRS = {"networkx": 4, "scipy": 64, "igraph": 64}  # so many are asked for
 UNIT = 2.0**-24
 CLOSE = 1e-9
 GROUPS = ["networkx", "compiled"]
-QUICK = {"scales": ["normal"]}
+FEWER = {"scales": ["normal"]}
 
 Flow = Callable[[int, int], float]  # from a top place to a token
 

@@ -14,7 +14,7 @@ from regard.bench.workloads import map_inputs, map_there_and_back
 from regard.maps import MAPS
 
 SIZES = [(4096, 64), (4096, 512), (1024, 4096)]  # rows, n
-QUICK = {"sizes": SIZES[:2]}
+FEWER = {"sizes": SIZES[:2]}
 MODE = "forward + backward"
 SORTED = ["sparsemax", "entmax15"]
 ALPHAS = [1.5, 1.3]

@@ -18,7 +18,7 @@ from regard.maps import MAPS
 
 BATCH, ROWS = 64, 4096
 SIZES = [50, 128, 512]  # keys
-QUICK = {"sizes": SIZES[:1]}
+FEWER = {"sizes": SIZES[:1]}
 MODE, FORWARD = "forward + backward", "forward"
 GROUPS = ["chain", "sparsemap", "fusedmax", "hot"]
 SOFTMAX = "torch.softmax"

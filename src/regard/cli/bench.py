@@ -162,7 +162,7 @@ def training(only: Only = None, quick: Quick = False, as_json: AsJson = False) -
 def measure(name: str, quick: bool, as_json: bool, plot: Path | None = None, **options: Any) -> None:
     """Measure the cases of a file of `regard.bench`, say what is missing for it and what came out.
 
-    A file has `cases`; it may have GROUPS of them, `missing`, and QUICK: what `cases` takes with --quick.
+    A file has `cases`; it may have GROUPS of them, `missing`, and FEWER: what `cases` takes with --quick.
     """
     subject = import_module(f"regard.bench.{name}")
     for group in options.get("only") or ():
@@ -173,7 +173,7 @@ def measure(name: str, quick: bool, as_json: bool, plot: Path | None = None, **o
         for line in subject.missing(*groups):
             remark(line)
     if quick:
-        options |= getattr(subject, "QUICK", {})
+        options |= getattr(subject, "FEWER", {})
     report(list(subject.cases(**options)), f"regard bench {name}", quick, as_json, plot)
 
 
