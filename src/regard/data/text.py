@@ -65,9 +65,12 @@ def located_lines(path: str | Path) -> Iterator[tuple[str, str]]:
         if path.is_dir():
             raise DataError(f"{path}: a file is needed, and this is a folder.")
         with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
-            for line in numbered_lines(file, str(path)):
+            for where, line in numbered_lines(file, str(path)):
                 number += 1
-                yield line
+                if "\0" in line:
+                    at = len(line.partition("\0")[0].encode()) + 1
+                    raise DataError(f"{where}: a NUL byte at byte {at}. The text must be UTF-8.")
+                yield where, line
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file.") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -94,8 +97,6 @@ def _text(raw: bytes, where: str, first: bool) -> str:
         raw = raw.removeprefix(b"\xef\xbb\xbf")
     if len(raw) > LONGEST:
         raise DataError(f"{where}: more than {LONGEST:,} bytes. A line is one sentence: split or remove it.")
-    if b"\0" in raw:
-        raise DataError(f"{where}: a NUL byte at byte {raw.index(0) + 1}. The text must be UTF-8.")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
