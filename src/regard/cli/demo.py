@@ -120,7 +120,7 @@ def align_words(system: "Translator", pairs: list[Pair]) -> None:
     links = align_by_aligner(aligner, [(pair.source, pair.target) for pair in tested]).links
     say(
         f"  {error_rate(links, tested):.3f}  English–French, {len(tested)} pairs: an aligner trained on "
-        f"{len(french):,} in {seconds:.0f} s (regard train aligner)"
+        f"{len(french):,} in {seconds:.0f} s (regard train alignment)"
     )
     found = system.align([(pair.source, pair.target) for pair in pairs])
     say(
