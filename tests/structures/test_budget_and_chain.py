@@ -27,6 +27,15 @@ def scores(*shape, seed=0, scale=1.0):
     return torch.randn(*shape, generator=g, dtype=torch.float64) * scale
 
 
+def check_marginals_are_made(solution, dtype):
+    """Structures of 0 and 1, weighted, give the marginals."""
+    made = (solution.weights.unsqueeze(-1) * solution.structures).sum(-2)
+    torch.testing.assert_close(
+        made, solution.marginals, rtol=0, atol=1e-6 if dtype == torch.float32 else 1e-11
+    )
+    assert ((solution.structures == 0) | (solution.structures == 1)).all()
+
+
 @every_kind
 @pytest.mark.parametrize("n", [1, 30, 700])
 def test_long_rows_leave_no_gap(kind, n):
@@ -42,12 +51,8 @@ def test_the_level_sets_make_the_marginals(kind, dtype):
     scores, T = rows(40, dtype), KINDS[kind].to(dtype)
     scores[:3, ::3] = -INF
     solution = Chain(T).solve(scores)
-    made = (solution.weights.unsqueeze(-1) * solution.structures).sum(-2)
-    torch.testing.assert_close(
-        made, solution.marginals, rtol=0, atol=1e-6 if dtype == torch.float32 else 1e-11
-    )
+    check_marginals_are_made(solution, dtype)
     assert solution.marginals.equal(sparsemap_chain(scores, T))
-    assert ((solution.structures == 0) | (solution.structures == 1)).all()
     assert (solution.structures[:3, :, ::3] == 0).all()
     assert (solution.weights.diff() <= 0).all()
     torch.testing.assert_close(solution.weights.sum(-1), torch.ones(8, dtype=dtype))
@@ -98,12 +103,8 @@ def test_the_sets_make_the_marginals(k, dtype):
     scores[0], scores[1] = scores[0].round(), scores[1] / 8
     scores[2, :, ::3] = -INF
     solution = Budget(k).solve(scores)
-    made = (solution.weights.unsqueeze(-1) * solution.structures).sum(-2)
-    torch.testing.assert_close(
-        made, solution.marginals, rtol=0, atol=1e-6 if dtype == torch.float32 else 1e-11
-    )
+    check_marginals_are_made(solution, dtype)
     assert solution.marginals.equal(sparsemap_budget(scores, k))
-    assert ((solution.structures == 0) | (solution.structures == 1)).all()
     assert (solution.structures.sum(-1) <= k).all()
     assert (solution.weights >= 0).all() and (solution.weights.diff() <= 0).all()
     torch.testing.assert_close(solution.weights.sum(-1), torch.ones(3, 6, dtype=dtype))

@@ -62,9 +62,8 @@ class Task:
     }
     command_examples: Sequence[str] = ()  # of `regard train NAME`, for help
     usage: Sequence[str] = ()  # how a trained run is used, for its README; DIR is its folder
-    aliases: Mapping[
-        str, str
-    ] = {}  # names of settings groups in older config.toml files, and their names now
+    # Names of settings groups in older config.toml files, and their names now.
+    aliases: Mapping[str, str] = {}
 
     # From files to encoded examples
 

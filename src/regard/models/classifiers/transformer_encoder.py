@@ -45,7 +45,7 @@ class Config(Common):
     longest: int = 1024  # maximum text length, for learned positions
 
 
-class EncoderLayer(nn.Module):
+class TextLayer(nn.Module):
     """Self-attention and feed-forward."""
 
     def __init__(self, config: Config):
@@ -69,7 +69,7 @@ class TransformerEncoder(OneQuery):
 
     def __init__(self, config: Config):
         super().__init__(config, config.embedding)
-        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
+        self.encoder = nn.ModuleList(TextLayer(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.embedding)
         glorot(self)
         kind = check_choice("positions", config.positions, ("sinusoidal", "learned"))
