@@ -210,5 +210,9 @@ def test_reports_that_were_saved_before_still_load(tmp_path):
     assert list(told) == keys.split()
     assert set(told["conditions"]["necessary"]) == {"state", "score", "tests"}
     test = set(told["tests"]["uniform"])
-    assert test == {"value", "baseline", "interval", "inputs", "says", "why", "details"}
+    assert test == {"value", "baseline", "yardstick", "interval", "inputs", "says", "why", "details"}
+    assert all(one["baseline"] == one["yardstick"] for one in told["tests"].values())
+    for one in told["tests"].values():
+        del one["baseline"]  # a report of before
+    assert Report.from_dict(told).as_dict() == report.as_dict()
     assert set(told["agree"][0]) == {"words", "weights", "evidence", "tau", "says"}

@@ -7,7 +7,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from regard.audits.register import Finding
+from regard.audits.register import OLD_NAMES, Finding
 from regard.audits.verdict import ConditionResult
 from regard.core.files import write_text
 
@@ -54,7 +54,10 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; NaN and infinity, which JSON does not have, are null."""
-        return {key: _clean(value) for key, value in asdict(self).items()}
+        told = {key: _clean(value) for key, value in asdict(self).items()}
+        for test in told["tests"].values():
+            test |= {old: test[new] for old, new in OLD_NAMES.items()}  # programs read them
+        return told
 
     @classmethod
     def from_dict(cls, what: Mapping[str, Any]) -> "Report":
