@@ -5,7 +5,8 @@
 # make bench    measure, then write the numbers into docs/benchmarks.md and README.md
 # make docs     the documentation, in docs/_build/html
 # make tables   write the generated tables of README.md and docs/ again
-# make images   draw the pictures of README.md and docs/ again
+# make images   train what the pictures show (minutes), and draw the pictures of README.md and docs/ again
+# make constraints  pin what is installed: change or delete lines of constraints.txt before, to get others
 #
 # Each makes .venv if it is missing. PIP_ARGS is passed on to pip: PIP_ARGS="--index-url …" chooses an index.
 
@@ -17,9 +18,9 @@ BIN := .venv/bin
 PIP = $(BIN)/python -m pip install --disable-pip-version-check -q $(PIP_ARGS) -c constraints.txt
 export NUMBA_CACHE_DIR := $(CURDIR)/.venv/numba-cache
 
-.PHONY: demo test test-all lint warm check bench docs tables images browser clean
+.PHONY: demo test test-all lint warm check bench docs tables images constraints browser clean
 
-demo: .venv/installed
+demo: .venv/installed-all
 	$(BIN)/regard demo
 
 test: lint warm
@@ -64,6 +65,15 @@ tables: .venv/installed
 images: .venv/installed
 	$(BIN)/python docs/gallery.py
 
+# Everything that is installed, in a fresh environment; a build's name (+cpu) and CUDA's packages depend on the index.
+constraints:
+	folder=$$(mktemp -d) && $(PYTHON) -m venv $$folder && \
+	$$folder/bin/python -m pip install -q $(PIP_ARGS) -c constraints.txt -e '.[dev,docs]' && \
+	$$folder/bin/python -m pip freeze --exclude-editable > $$folder/frozen && \
+	{ echo "# Written by make constraints: everything that .[dev,docs] installs."; sed 's/+.*//' $$folder/frozen \
+	  | grep -E '^[A-Za-z0-9._-]+==[A-Za-z0-9.]+$$' | grep -vE '^(nvidia|cuda|triton)' | LC_ALL=C sort -f; } \
+	  > $$folder/constraints && cp $$folder/constraints constraints.txt && rm -rf $$folder
+
 # For tests that look at pages.
 browser:
 	@if command -v chromium >/dev/null; then echo "browser: $$(command -v chromium)"; \
@@ -79,6 +89,11 @@ clean:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "make: Python 3.11 or newer is needed; $(PYTHON) is older. Use make PYTHON=…"; exit 1; }
 	$(PYTHON) -m venv .venv
+
+# What users need; the rest is for changing the project.
+.venv/installed-all: pyproject.toml constraints.txt | .venv/bin/python
+	$(PIP) -e '.[all]'
+	@touch $@
 
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
 	$(PIP) -e '.[dev]'

@@ -1,4 +1,4 @@
-"""Write the generated parts of README.md and docs/benchmarks.md again: tables of scores, maps and benchmarks.
+"""Write the generated parts of README.md and of pages again: tables of scores, maps and benchmarks.
 
 What stands between `<!-- NAME -->` and `<!-- /NAME -->` is written here, from SCORES, MAPS and the results
 that `make bench` leaves in docs/benchmarks/. A test fails when it is stale. Run it with `make tables`.
@@ -15,7 +15,20 @@ from regard.maps import MAPS
 from regard.scores import SCORES
 
 ROOT = Path(__file__).parents[1]
-FILES = [ROOT / "README.md", ROOT / "docs" / "benchmarks.md"]
+FILES = [ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "scores_and_maps.md"]
+COST = {  # what README.md shows of the benchmarks
+    ("sparsemax and entmax15, rows of 64, normal and peaked", "torch.softmax"),
+    ("sparsemax and entmax15, rows of 512 and 4,096, normal and peaked", "torch.softmax"),
+    (
+        "sparsemax and entmax15, rows of 64 to 4,096, normal and peaked",
+        "entmax package, better of default and top-k",
+    ),
+    (
+        "scaled dot + entmax15 attention, forward + backward, n = 2,048 and 8,192, normal",
+        "scaled_dot_product_attention",
+    ),
+    ("MultiHead with softmax, batch 1 and 8, n = 512 and 2,048", "nn.MultiheadAttention"),
+}
 RESULTS = ["maps", "attention", "run", "structured", "training", "decoding", "serving", "drawing", "flow"]
 NOTHING = "Not measured yet: `make bench` writes it."
 
@@ -36,6 +49,7 @@ def parts() -> dict[str, str]:
         "scores": scores(),
         "maps": maps(),
         "claims": summary(rows) if rows else NOTHING,
+        "cost": summary(row for row in rows if (row["claim"], row["against"]) in COST) if rows else NOTHING,
         "machine": machine(rows),
         **{f"{name}-results": details(found[name]) if found[name] else NOTHING for name in RESULTS},
     }

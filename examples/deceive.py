@@ -1,11 +1,12 @@
 """Learning to deceive: how little it costs a classifier not to be seen to look at the words it uses.
 
-    python examples/deceive.py --train train.txt.gz --test test.txt --words he she him her his hers
-    python examples/deceive.py --train train.txt.gz --test test.txt.gz --blocks \\
-        --valid dev.txt --penalty 0.1 0.2 0.5 1
+    python examples/deceive.py --train train.txt.gz --test test.txt --words words.txt
+    python examples/deceive.py --train train.txt.gz --test test.txt.gz --valid dev.txt \\
+        --penalty 0.1 0.2 0.5 1 --words train.txt.block.gz test.txt.block dev.txt.block
 
-Files have a line for each text: label, tab, text. Forbidden are the words that are named, or with --blocks
-those that the file beside each (NAME.block, or NAME.block.gz) marks: 1 for a forbidden word, 0 for another.
+Files have a line for each text: label, tab, text. Forbidden words are in a file as `regard train --deceive`
+and `regard evaluate --words` take it (`regard.data.marks`): one word per line, or, in a file for each of the
+files of texts, a line for each text with 1 for a forbidden word and 0 for another.
 
 Three models with attention learn the same: one as it likes; the same one, trained on with −λ log(1 − αᵀm),
 where m is 1 for forbidden words; one that never sees these words, which says how much they are needed. Of
@@ -25,26 +26,24 @@ from torch.nn.utils.rnn import pad_sequence
 
 import regard
 from regard.core.tokens import UNK
-from regard.data.text import lines
+from regard.data import DataError
+from regard.data.labelled import Named, located_texts
+from regard.data.marks import mark
+from regard.data.segments import split_at_spaces
 from regard.models.classifiers import CLASSIFIERS
 
 LONGEST = 100  # words of a text; the rest is cut off
 HIDDEN = 0.01  # weight on forbidden words that counts as none
 
 
-def read(path, words, blocks):
+def read(path, words):
     """Labels, texts as lists of words, and which of these are forbidden."""
-    labels, texts = zip(*(line.split("\t", 1) for line in lines(path)), strict=True)
-    texts = [text.lower().split()[:LONGEST] for text in texts]
-    if blocks:
-        marks = path.with_name(path.name.removesuffix(".gz") + ".block")
-        marks = marks if marks.exists() else marks.with_name(marks.name + ".gz")
-        forbidden = [[mark == "1" for mark in line.split()[:LONGEST]] for line in lines(marks)]
-        for number, (text, row) in enumerate(zip(texts, forbidden, strict=True), 1):
-            if len(text) != len(row):
-                raise SystemExit(f"{marks}, line {number}: {len(row)} marks for {len(text)} words.")
-    else:
-        forbidden = [[word in words for word in text] for text in texts]
+    labels, texts, forbidden = [], [], []
+    for _, one in mark(located_texts(path, Named(text="2", label="1")), words):
+        spans = split_at_spaces(one.text)[:LONGEST]
+        labels.append(one.label)
+        texts.append([one.text[a:b].lower() for a, b in spans])
+        forbidden.append(one.overlaps(spans, one.marked))
     return labels, texts, forbidden
 
 
@@ -115,21 +114,26 @@ def main():
     parser.add_argument("--train", type=Path, required=True)
     parser.add_argument("--test", type=Path, required=True)
     parser.add_argument("--valid", type=Path, help="texts to choose λ by")
-    parser.add_argument("--words", nargs="*", default=[], help="forbidden words")
-    parser.add_argument("--blocks", action="store_true", help="forbidden words are marked in files")
+    parser.add_argument(
+        "--words", type=Path, nargs="+", required=True, help="forbidden words, or marks of train, test, valid"
+    )
     parser.add_argument("--model", default="attentive_bilstm", choices=CLASSIFIERS)
     parser.add_argument("--penalty", type=float, nargs="+", default=[1.0], help="λ")
     parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--seeds", type=int, default=1)
     given = parser.parse_args()
-    words = {word.lower() for word in given.words}
-    if not words and not given.blocks:
-        parser.error("--words or --blocks must say what is forbidden.")
     if len(given.penalty) > 1 and given.valid is None:
         parser.error("of several --penalty one is chosen by --valid.")
     penalties = sorted(set(given.penalty))
-    files = (given.train, given.test, given.valid or given.test)
-    train, test, valid = (read(path, words, given.blocks) for path in files)
+    files = [given.train, given.test, *([] if given.valid is None else [given.valid])]
+    words = given.words * len(files) if len(given.words) == 1 else given.words
+    if len(words) != len(files):
+        parser.error(f"--words must be one file, or {len(files)}, as there are files of texts.")
+    try:
+        train, test, *valid = map(read, files, words)
+    except DataError as error:
+        parser.error(str(error))
+    (valid,) = valid or [test]
     names = sorted(set(train[0]))
     counts = Counter(word for text in train[1] for word in text)
     ids = {word: UNK + 1 + i for i, (word, count) in enumerate(counts.most_common(20_000)) if count > 1}

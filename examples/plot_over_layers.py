@@ -1,7 +1,8 @@
 """What has a word seen after one layer, after two, after six? Weights over layers, multiplied up.
 
-Each layer mixes what the one below has mixed: with the residual counted as half, the product of the layers
-says how much of each input word is left in the last one (Abnar & Zuidema, 2020, arXiv:2005.00928: rollout).
+Constructed: six layers of random weights, of no trained model. Each layer mixes what the one below has mixed:
+with the residual counted as half, the product of the layers says how much of each input word is left in the
+last one (Abnar & Zuidema, 2020, arXiv:2005.00928: rollout).
 """
 
 import torch

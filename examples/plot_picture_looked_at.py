@@ -1,7 +1,7 @@
 """Where on a picture does each word of its caption look? Cells of a grid, found by their colour.
 
-The keys are the mean colours of 8 × 12 cells and the queries are colours by name, so nothing was learned: the
-words find what they name because both are colours.
+Constructed: the keys are the mean colours of 8 × 12 cells and the queries are colours by name, so nothing was
+learned: the words find what they name because both are colours.
 """
 
 import torch

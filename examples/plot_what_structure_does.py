@@ -1,9 +1,10 @@
 """What does structure do to attention? One row of scores, two bumps in noise, through eight maps.
 
-Softmax and sparsemax take each key by itself, so the noise comes through. The others know that keys stand in
-a row, or how many may be picked: fusedmax makes flat stretches, a chain chooses keys together with their
-neighbours (as SparseMAP: in stretches, the rest 0), a budget gives out six keys' worth of weight. The
-continuous maps first replace the scores by one density (the line): two bumps are more than it can say.
+The scores are constructed. Softmax and sparsemax take each key by itself, so the noise comes through. The
+others know that keys stand in a row, or how many may be picked: fusedmax makes flat stretches, a chain
+chooses keys together with their neighbours (as SparseMAP: in stretches, the rest 0), a budget gives out six
+keys' worth of weight. The continuous maps first replace the scores by one density (the line): two bumps are
+more than it can say.
 """
 
 import torch

@@ -150,3 +150,71 @@ def test_attended_has_nothing_public_but_what_is_documented():
     assert attended.map is regard.maps.softmax and isinstance(attended.score, regard.scores.ScaledDot)
     assert attended.visible.all() and attended.place is None
     assert repr(attended.detach()) == repr(attended)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (
+            lambda: regard.attend(Q, K, is_causal=True),
+            r"attend has no is_causal=. Write mask=regard.masks.Causal",
+        ),
+        (lambda: regard.attend(Q, K, dropout_p=0.1), "Write dropout="),
+        (lambda: regard.attend(Q, K, maks=None), "unexpected keyword argument 'maks'"),
+        (lambda: regard.Attention()(Q, K, attn_mask=None), r"mask=regard.masks.from_hidden\(attn_mask\)"),
+        (lambda: regard.Attention(dropout_p=0.1), "Attention has no dropout_p=. Write dropout="),
+        (lambda: regard.MultiHead(8, num_heads=2), "MultiHead has no num_heads=. Write heads="),
+        (lambda: regard.MultiHead(8, 2)(Q, need_weights=True), "seen.weights"),
+        (lambda: regard.MultiHead(4, 2)(Q, key_padding_mask=None), r"\[:, None, None, :\]"),
+        (lambda: regard.maps.softmax(Q, dim=-1), "softmax has no dim=. Write nothing for the last axis"),
+        (lambda: regard.maps.entmax15(Q, dim=1), r"map\(scores.movedim\(dim, -1\)\)"),
+        (lambda: regard.MAPS["argmax"](Q, dim=1), "argmax has no dim="),
+        (lambda: regard.attend(Q, K, map=regard.maps.Entmax), r"map=Entmax\(...\); got the class"),
+        (lambda: regard.Attention(regard.scores.Additive), r"score=Additive\(...\); got the class"),
+        (lambda: list(regard.attend(Q, K)), "not a pair.*seen.context and seen.weights"),
+        (
+            lambda: torch.nn.Linear(4, 4)(regard.attend(Q, K)),
+            r"linear takes a tensor; got an Attended.*Context\(\)",
+        ),
+        (lambda: Q + regard.attend(Q, K), "got an Attended: write seen.context"),
+        (lambda: regard.masks.Lengths([5, 3]), r"must be a tensor.*got list. Use torch.tensor\(lengths\)"),
+    ],
+)
+def test_what_other_libraries_write_gets_an_answer(call, says):
+    with pytest.raises(TypeError, match=says):
+        call()
+
+
+def test_an_attended_is_no_tensor():
+    with pytest.raises(AttributeError, match=r"no shape; its context has: seen.context.shape"):
+        regard.attend(Q, K).shape  # noqa: B018
+    heads = torch.nn.Sequential(regard.MultiHead(4, 2), regard.heads.Context(), torch.nn.Linear(4, 3))
+    assert heads(Q).shape == (2, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("mask", "says"),
+    [
+        (torch.ones(3, 3, 5, dtype=torch.bool), r"\(2, 3, 5\); got \(3, 3, 5\)"),
+        (torch.ones(2, 5, dtype=torch.bool), r"got \(2, 5\).*mask\[:, None, :\]"),
+        (torch.ones(2, 2, 3, 5, dtype=torch.bool), r"\(2, 3, 5\); got \(2, 2, 3, 5\)"),
+        (regard.masks.Lengths(torch.tensor([5, 3, 1])), r"one per sequence, \(2,\); got \(3,\)"),
+        (regard.masks.Causal() & regard.masks.Lengths(torch.tensor([5, 6])), "at most n=5.*got 6"),
+    ],
+)
+def test_masks_of_other_shapes(mask, says):
+    with pytest.raises(ValueError, match=says):
+        regard.attend(Q, K, mask=mask)
+
+
+@pytest.mark.parametrize("map", ["sinkhorn", "two_way_softmax"])
+def test_a_matrix_map_refuses_a_boolean_triangle(map):
+    real, ones = torch.arange(5) < torch.tensor([[4], [2]]), torch.ones(5, 5, dtype=torch.bool)
+    x = torch.randn(2, 5, 4)
+    prefix = ones.tril() | (torch.arange(5) < 2)
+    for mask in (ones.tril(), ones.triu(), prefix, (real[:, None] & real[..., None]) & ones.tril()):
+        with pytest.raises(ValueError, match="no Causal mask, nor a boolean one"):
+            regard.attend(x, x, map=map, mask=mask)
+    band = ones.tril(1) & ones.triu(-1)
+    for mask in (real[:, None] & real[..., None], real[:, None], ones, band, ~ones, regard.masks.Window(1)):
+        assert regard.attend(x, x, map=map, mask=mask).context.isfinite().all()

@@ -9,19 +9,40 @@ from pathlib import Path
 import pytest
 import torch
 
+from regard.cli.demo import SETTINGS
+from regard.runs import fit, resolve
+from runs.tiny import CLASSIFIER, changed
+
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
 every_example = pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def runs(tmp_path_factory):
+    """A folder with runs of the names that examples load, hardly trained."""
+    folder = tmp_path_factory.mktemp("runs")
+    demo = changed(
+        SETTINGS,
+        data={"pairs": 300, "held_out": 20, "vocabulary": 300},
+        model={**SETTINGS["model"], "width": 16, "inner": 16},
+        training={"steps": 8, "validate": 8, "save": 8},
+        decoding={"most": 12},
+    )
+    fit(resolve(demo), folder / "demo")
+    fit(resolve(changed(CLASSIFIER, training={"steps": 2, "validate": 2, "save": 2})), folder / "sentiment")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, runs):
     """Run an example, once: what it printed, and the folder it ran in."""
     done = {}
 
     def run(file):
         if file not in done:
             folder, said = tmp_path_factory.mktemp(file.stem), io.StringIO()
+            (folder / "runs").symlink_to(runs)
             torch.manual_seed(torch.initial_seed())
             with chdir(folder), redirect_stdout(said):
                 runpy.run_path(str(file), run_name="__main__")
@@ -36,7 +57,7 @@ def run(tmp_path_factory):
 @every_example
 def test_it_ends_in_a_picture(file, run):
     _, folder = run(file)
-    (picture,) = folder.iterdir()
+    (picture,) = (file for file in folder.iterdir() if file.name != "runs")
     assert picture.name == f"{file.stem.removeprefix('plot_')}.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
 

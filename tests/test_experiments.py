@@ -50,9 +50,15 @@ def test_remedies_are_audited_and_what_is_known_is_not_trained_again(files, tmp_
     assert again.startswith("| data |")
 
 
-@pytest.mark.parametrize("forbid", [["--blocks"], ["--words", "great", "awful"]])
-def test_deception_is_measured(files, forbid):
+def marks(*texts):
+    return ["--words", *(f"{file}.block" for file in texts)]
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+def test_deception_is_measured(files, blocks, tmp_path):
     train, test = (files[split].with_suffix(".txt") for split in ("train", "test"))
+    (tmp_path / "words").write_text("great\nawful\n")
+    forbid = marks(train, test) if blocks else ["--words", tmp_path / "words"]
     lines = run("deceive.py", "--train", train, "--test", test, *forbid, "--steps", 3).splitlines()
     assert len(lines) == 4
     assert all(0 <= float(line.split()[-2]) <= 1 for line in lines[1:])
@@ -60,7 +66,7 @@ def test_deception_is_measured(files, forbid):
 
 def test_the_price_of_deceiving_is_chosen_on_other_texts(files):
     train, valid, test = (files[split].with_suffix(".txt") for split in files)
-    given = ["--train", train, "--valid", valid, "--test", test, "--blocks", "--steps", 3]
+    given = ["--train", train, "--valid", valid, "--test", test, *marks(train, test, valid), "--steps", 3]
     lines = run("deceive.py", *given, "--penalty", 0.5, 50).splitlines()
     tried = {line.split()[3].rstrip(","): line.split()[-2:] for line in lines[2:4]}  # λ: accuracy, weight
     chosen = lines[4].split()[4]

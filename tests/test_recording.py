@@ -1,10 +1,14 @@
 """Recording never changes the answer; interventions do, and only where they are meant to."""
 
+import gc
 import threading
+import weakref
+from copy import deepcopy
 
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import CheckpointError, checkpoint
 
 import regard
 from regard.core.errors import ChangedError, ShapeError, UnknownNameError
@@ -189,3 +193,100 @@ def test_compiled_models_are_recorded_and_changed_too():
         assert (compiled(x) == 0).all()
     assert (seen["cross"][0].weights == 0).all()
     assert torch.equal(compiled(x), want)
+
+
+def sigmoid_and_input():
+    """A map whose attention is plain with and without an intervention: it saves as many tensors."""
+    torch.manual_seed(0)
+    return regard.MultiHead(8, 2, map="sigmoid"), torch.randn(2, 5, 8, requires_grad=True)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda p: p * 2, lambda p: torch.full_like(p, 0.2)], ids=["scaled", "given"]
+)
+@pytest.mark.parametrize("outside", ["forward", "backward", "neither"])
+def test_a_checkpoint_runs_again_under_the_same_intervention_or_raises(change, outside):
+    heads, x = sigmoid_and_input()
+
+    def context():
+        return checkpoint(lambda z: heads(z).context, x, use_reentrant=False)
+
+    with regard.intervene(heads, change):
+        (want,) = torch.autograd.grad(heads(x).context.square().sum(), x)
+        answer = context()
+        if outside == "neither":
+            assert torch.equal(torch.autograd.grad(answer.square().sum(), x)[0], want)
+            return
+    if outside == "backward":
+        with pytest.raises(CheckpointError):
+            answer.square().sum().backward()
+    else:
+        answer = context()
+        with regard.intervene(heads, change), pytest.raises(CheckpointError):
+            answer.square().sum().backward()
+
+
+def test_a_reentrant_checkpoint_under_an_intervention_is_refused():
+    heads, x = sigmoid_and_input()
+    with regard.intervene(heads, lambda p: p * 2):
+        with pytest.raises(RuntimeError, match="use_reentrant=False"):
+            checkpoint(lambda z: heads(z).context, x, use_reentrant=True)
+        with torch.no_grad():
+            heads(x)
+
+
+def test_a_detached_attended_keeps_no_graph_and_can_be_copied():
+    x = torch.randn(2, 3, 8, requires_grad=True)
+    y = x * 2
+    bias = regard.positions.Bias(y[..., :3] * 1)
+    place = regard.Place(torch.arange(3), torch.arange(3), previous=y.sum(-1, keepdim=True).mT * 1)
+    graph = weakref.ref(y)
+    seen = regard.attend(y, y, score=regard.scores.ScaledDot() + bias, place=place).detach()
+    del y, bias, place
+    gc.collect()
+    assert graph() is None
+    copied = deepcopy(seen)
+    torch.testing.assert_close(copied.weights, seen.weights)
+    assert not copied.weights.requires_grad
+    other = deepcopy(seen)
+    other.query.add_(1)
+    assert deepcopy(copied).weights.shape == (2, 3, 3)
+    for one in (other, deepcopy(other)):
+        one._known.clear()
+        with pytest.raises(ChangedError, match="query changed in place"):
+            one.weights  # noqa: B018
+
+
+def test_looking_at_what_was_detached_notices_changes_of_the_original():
+    k = torch.randn(2, 4, 8, requires_grad=True) * 1
+    seen = regard.attend(torch.randn(2, 3, 8), k).detach()
+    with torch.no_grad():
+        k.add_(1)
+    with pytest.raises(ChangedError, match="keys changed in place"):
+        seen.weights  # noqa: B018
+
+
+class Own(regard.Attentive):
+    def forward(self, x):
+        return regard.attend(x, x, owner=self).context
+
+
+def test_a_module_of_ones_own():
+    model, x = nn.Sequential(nn.Linear(8, 8), Own()), torch.randn(2, 3, 8)
+    with regard.record(model) as seen, regard.intervene(model, torch.zeros_like):
+        assert (model(x) == 0).all()
+    assert list(seen) == ["1"] and seen["1"][0].weights.shape == (2, 3, 3)
+
+    class Unknown(nn.Module):
+        forward = Own.forward
+
+    with pytest.raises(TypeError, match=r"class Unknown\(regard.Attentive\)"):
+        Unknown()(x)
+
+
+def test_a_model_without_attentions_is_told_what_to_do():
+    with (
+        pytest.raises(UnknownNameError, match=r'regard.swap\(model, map="softmax"\)'),
+        regard.record(nn.TransformerEncoderLayer(8, 2)),
+    ):
+        pass

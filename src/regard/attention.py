@@ -9,9 +9,10 @@ query, keys and mask, so looking never changes the answer.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, Never
 
 import torch
 from torch import Tensor, nn
@@ -20,16 +21,20 @@ from regard.backends.call import Call
 from regard.backends.dispatch import dispatch
 from regard.backends.plain import plain
 from regard.core.errors import ChangedError, ShapeError
+from regard.core.foreign_names import refuse
 from regard.core.place import Place
 from regard.core.recorders import Attentive, change_for, show
 from regard.core.shapes import check, check_float, check_rate, check_together, joined
+from regard.kernels.common.operator import is_plain
 from regard.maps.table import MAPS, facts_of
 from regard.maps.table import Map as MapEntry
 from regard.masks import Causal, Mask, as_mask
+from regard.masks.mask import grows
 from regard.scores import SCORES
 
 Score = Callable[..., Tensor]
 Map = Callable[..., Tensor]
+_MADE: dict[str, Score] = {}  # scores without parameters: one serves every call
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,17 +115,55 @@ class Attended:
         parts = f"map={name_of(self.map)}, score={name_of(self.score)}"
         return f"Attended(context={tuple(self.context.shape)}, weights={weights}, {parts})"
 
+    def __iter__(self) -> Never:
+        raise TypeError(
+            "an Attended is not a pair: write seen = attention(x), then seen.context and seen.weights."
+        )
+
+    def __getattr__(self, name: str) -> Never:
+        hint = (
+            ""
+            if name.startswith("_") or not hasattr(Tensor, name)
+            else f"; its context has: seen.context.{name}"
+        )
+        raise AttributeError(f"an Attended has no {name}{hint}.")
+
+    def __add__(self, other: object) -> Never:
+        self.__torch_function__("+", ())
+
+    __radd__ = __add__
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, *_: Any, **__: Any) -> Never:
+        raise TypeError(
+            f"{getattr(function, '__name__', function)} takes a tensor; got an Attended: write seen.context, "
+            "or in nn.Sequential put regard.heads.Context() after the attention."
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Attended":
+        copied = {f.name: deepcopy(getattr(self, f.name), memo) for f in fields(self)}
+        pairs = zip(copied.pop("_versions"), self._versions, strict=True)  # a copy counts its changes from 0
+        versions = ((name, new, new._version - old._version + at) for (name, new, at), (_, old, _) in pairs)
+        return Attended(**copied, _versions=tuple(versions))
+
     def _whole(self, x: Tensor, axes: int = 2) -> Tensor:
         return x.expand(*self._call.batch, *x.shape[-axes:]).to(self.query.dtype)
 
     def detach(self) -> "Attended":
         """The same, cut off from the graph: what is looked at later comes without gradient."""
-        query, keys, values = self.query.detach(), self.keys.detach(), self.values.detach()
+        cut = {id(t): t.detach() for t in (self.query, self.keys, self.values)}
+        query, keys, values = (cut[id(t)] for t in (self.query, self.keys, self.values))
+        place = None if self.place is None else self.place.detach()
+        score = _without_graph(self.score)
         return replace(
             self,
             context=self.context.detach(),
-            _call=replace(self._call, query=query, keys=keys, values=values),
+            _call=replace(self._call, query=query, keys=keys, values=values, place=place, score=score),
             _kept=None if self._kept is None else self._kept.detach(),
+            _versions=tuple(  # a detached tensor counts the same changes
+                (name, cut.get(id(t), t.detach() if t.requires_grad else t), version)
+                for name, t, version in self._versions
+            ),
             _grad=False,
             _known={},
         )
@@ -137,6 +180,15 @@ class Attended:
                     f"{name} changed in place after the attention was computed, so its weights can no longer "
                     "be seen. Look (seen.weights) before the change, or give the attention a copy."
                 )
+
+
+def _without_graph(score: Score) -> Score:
+    """The score itself; if it has buffers with a graph (a computed bias), one with these detached."""
+    buffers = list(score.buffers()) if isinstance(score, nn.Module) else []
+    if not isinstance(score, nn.Module) or not any(b.grad_fn is not None for b in buffers):
+        return score
+    memo: dict[int, Any] = {id(p): p for p in score.parameters()}
+    return deepcopy(score, memo | {id(b): b.detach() for b in buffers})
 
 
 def name_of(part: Score | Map) -> str:
@@ -167,21 +219,36 @@ def attend(
     place: Place | None = None,
     dropout: float = 0.0,
     owner: nn.Module | None = None,
+    **other: Never,
 ) -> Attended:
     """Attend with query (..., m, d_q) to keys (..., n, d_k) and values (..., n, d_v): context (..., m, d_v).
 
     Values default to keys. A boolean mask says True where a query may look. `place` is for terms that ask
     where things stand; `dropout` is applied to the weights whenever it is not 0 (`Attention` sets it while
-    training only); `owner` is the module that `record` and `intervene` know this attention by.
+    training only); `owner` is the module that `record` and `intervene` know this attention by, a
+    `regard.Attentive`.
     """
+    if other:
+        refuse("attend", other)
+    if owner is not None and not isinstance(owner, Attentive):
+        name = type(owner).__name__
+        raise TypeError(
+            f"owner must be a regard.Attentive, by which record and intervene find it; got {name}. "
+            f"Write class {name}(regard.Attentive), which is a nn.Module."
+        )
     values = keys if values is None else values
     query, keys, values = _checked(query, keys, values)
     score, map = resolve_score(score), resolve_map(map)
     check_rate("dropout", dropout)
-    axes = max(query.dim(), keys.dim(), values.dim()) - 2
     mask, sees = None if mask is None else as_mask(mask), None
     if mask is not None:
-        seen, sees = mask.seen(query.shape[-2], keys.shape[-2], axes, query.device)
+        batch, m, n = (
+            joined(query.shape[:-2], keys.shape[:-2], values.shape[:-2]),
+            query.shape[-2],
+            keys.shape[-2],
+        )
+        mask.check(batch, m, n)
+        seen, sees = mask.seen(m, n, len(batch), query.device)
         query, keys, values = zeroed(query, sees), zeroed(keys, seen), zeroed(values, seen)
     return run(query, keys, values, score, map, mask, sees, place, dropout, owner)
 
@@ -200,11 +267,12 @@ def run(
     then: Callable[[Tensor], Tensor] | None = None,
 ) -> Attended:
     """Attend with what has been checked and cleaned; `then` is applied to the context (the heads' output)."""
-    if mask is not None and _acts_on_matrix(map) and any(isinstance(part, Causal) for part in mask.parts()):
-        raise ValueError(
-            "a map that acts on the whole matrix lets every row see all others: it takes no Causal mask."
-        )
     call = Call(query, keys, values, score, map, mask, sees, place, dropout, change_for(owner))
+    if mask is not None and _acts_on_matrix(map) and _is_causal(call, mask):
+        raise ValueError(
+            "a map that acts on the whole matrix lets every row see all others: it takes no Causal mask, "
+            "nor a boolean one under which queries see more and more keys."
+        )
     with _exact(query):
         context, kept = dispatch(call)
     context = context.to(query.dtype)
@@ -218,9 +286,16 @@ class Attention(Attentive):
     """A score and a map as a module; called with query, keys and values it returns what it attended."""
 
     def __init__(
-        self, score: str | Score = "scaled_dot", map: str | Map = "softmax", *, dropout: float = 0.0
+        self,
+        score: str | Score = "scaled_dot",
+        map: str | Map = "softmax",
+        *,
+        dropout: float = 0.0,
+        **other: Never,
     ):
         super().__init__()
+        if other:
+            refuse("Attention", other)
         self.score, self.map = resolve_score(score), resolve_map(map)
         self.dropout = check_rate("dropout", dropout)
 
@@ -232,6 +307,7 @@ class Attention(Attentive):
         *,
         mask: Mask | Tensor | None = None,
         place: Place | None = None,
+        **other: Never,
     ) -> Attended:
         """Attend with query (..., m, d_q) to keys (..., n, d_k), values (..., n, d_v), as `attend` does."""
         dropout = self.dropout if self.training else 0.0
@@ -245,6 +321,7 @@ class Attention(Attentive):
             place=place,
             dropout=dropout,
             owner=self,
+            **other,
         )
 
     def extra_repr(self) -> str:
@@ -259,6 +336,7 @@ def resolve_map(map: str | Map) -> Map:
     """A map by name or as it is."""
     if isinstance(map, str):
         return MAPS[map].function
+    _refuse_class("map", map)
     if not callable(map):
         raise TypeError(f"map must be a name from regard.MAPS or a callable; got {type(map).__name__}.")
     return map.function if isinstance(map, MapEntry) else map
@@ -275,10 +353,20 @@ def resolve_score(score: str | Score, d_q: int | None = None, d_k: int | None = 
             raise ValueError(
                 f'score "{score}" has parameters, so it must be built: score=regard.scores.{kind}(d_q, d_k).'
             )
-        return entry.make(0, 0)
+        if score not in _MADE:
+            _MADE[score] = entry.make(0, 0)
+        return _MADE[score]
+    _refuse_class("score", score)
     if not callable(score):
         raise TypeError(f"score must be a name from regard.SCORES or a callable; got {type(score).__name__}.")
     return score
+
+
+def _refuse_class(what: str, part: Any) -> None:
+    if isinstance(part, type):
+        raise TypeError(
+            f"{what} must be made, not the class: {what}={part.__name__}(...); got the class {part.__name__}."
+        )
 
 
 def _checked(query: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -315,6 +403,12 @@ def zeroed(tensor: Tensor, seen: Tensor | None) -> Tensor:
     return torch.where(seen.unsqueeze(-1), tensor, 0)
 
 
+def _is_causal(call: Call, mask: Mask) -> bool:
+    if any(isinstance(part, Causal) for part in mask.parts()):
+        return True
+    return is_plain(call.query) and grows(mask, call.m, call.n, len(call.batch), call.query.device)
+
+
 def _acts_on_matrix(map: Map) -> bool:
     facts = facts_of(map)
     return facts is not None and facts.acts_on == "matrix"
@@ -334,7 +428,7 @@ def _versions(call: Call) -> tuple[tuple[str, Tensor, int], ...]:
 
 
 def _autocast(tensor: Tensor) -> bool:
-    return torch.is_autocast_enabled(tensor.device.type)
+    return not tensor.is_meta and torch.is_autocast_enabled(tensor.device.type)
 
 
 def _promoted(*tensors: Tensor) -> tuple[Tensor, ...]:

@@ -30,7 +30,7 @@ class Record(dict[str, "list[Attended]"]):
 def record(model: nn.Module, paths: str | Sequence[str] = "*", *, grad: bool = False) -> Iterator[Record]:
     """Record the attentions whose module path fits (wildcards as in file names); no answer changes a bit.
 
-    What is recorded is detached, unless grad=True.
+    What is recorded is detached, unless grad=True. A call that checkpointing runs again is recorded once.
     """
     found, seen = attentions(model, paths), Record()
     for path in found.values():
@@ -49,7 +49,8 @@ def record(model: nn.Module, paths: str | Sequence[str] = "*", *, grad: bool = F
 def intervene(model: nn.Module, change: Change, paths: str | Sequence[str] = "*") -> Iterator[None]:
     """Replace the weights p (..., m, n) of the attentions whose path fits by change(p), of the same shape.
 
-    They run on the plain backend meanwhile: with the identity they equal the fast one to rounding.
+    They run on the plain backend meanwhile: with the identity they equal the fast one to rounding. Under
+    `torch.utils.checkpoint`, backward belongs inside the block too: outside, torch raises a CheckpointError.
     """
     with attached(Recorder(attentions(model, paths), change=change)):
         yield
@@ -63,7 +64,13 @@ def attentions(model: nn.Module, paths: str | Sequence[str] = "*") -> dict[nn.Mo
     }
     found = {m: path for m, path in every.items() if any(fnmatchcase(path, w) for w in wanted)}
     if not found:
-        known = ", ".join(repr(path) for path in every.values()) or "none"
+        known = ", ".join(repr(path) for path in every.values())
+        if not known:
+            raise UnknownNameError(
+                f"{type(model).__name__} has no attention of regard. For those of torch: "
+                'regard.swap(model, map="softmax") first; for a module of your own: derive it from '
+                "regard.Attentive and call attend(..., owner=self)."
+            )
         raise UnknownNameError(
             f"no attention at {', '.join(map(repr, wanted))}. The attentions of this model: {known}."
         )

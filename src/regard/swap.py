@@ -13,6 +13,7 @@ for what was swapped; padded positions of the output, where it put 0, hold what 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from fnmatch import fnmatchcase
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -30,27 +31,22 @@ from regard.masks import Causal, Mask, as_mask, from_hidden
 from regard.positions import Bias
 from regard.scores import Sum
 
-
-class Replaced(tuple[str, ...]):
-    """The paths of the attentions that were replaced; the model itself has the path ""."""
-
-    def __repr__(self) -> str:
-        paths = ", ".join(path or "the model itself" for path in self)
-        return f"replaced {len(self)} attention{'s' * (len(self) > 1)}: {paths}"
+Model = TypeVar("Model", bound=nn.Module)
 
 
 def swap(
-    model: nn.Module,
+    model: Model,
     map: str | Callable[..., Tensor] = "entmax15",
     *,
     score: str | Callable[..., Tensor] = "scaled_dot",
     paths: str | Sequence[str] = "*",
-) -> Replaced:
-    """Give every `nn.MultiheadAttention` whose path fits this map and score, in place; returns their paths.
+) -> Model:
+    """Give every `nn.MultiheadAttention` whose path fits this map and score, in place; returns the model.
 
-    Attentions of libraries that there is a bridge to (`regard.core.bridges`) are swapped as well.
-    A map or score that is a module is copied for each attention; what it learns is new to an optimizer that
-    already exists (`add_param_group`). Swap again to change the map again.
+    `regard.attentions(model)` lists them then. Attentions of libraries that there is a bridge to
+    (`regard.core.bridges`) are swapped as well. A map or score that is a module is copied for each attention;
+    what it learns is new to an optimizer that already exists (`add_param_group`). Swap again to change the
+    map again.
     """
     bridged = [
         (bridge, path, module)
@@ -72,7 +68,7 @@ def swap(
     for encoder in model.modules():
         if isinstance(encoder, nn.TransformerEncoder) and not found.keys().isdisjoint(encoder.modules()):
             encoder.use_nested_tensor = False  # the same for nn.TransformerEncoder
-    return Replaced([*found.values(), *(path for _, path, _ in bridged)])
+    return model
 
 
 class Swapped(Attentive, nn.MultiheadAttention):

@@ -1,4 +1,4 @@
-"""The Hansards alignments, where they are."""
+"""The published alignments, where they are."""
 
 import os
 from pathlib import Path
@@ -9,20 +9,19 @@ from regard.data.text import lines
 
 ROOT = Path(os.environ.get("REGARD_DATA", Path(__file__).parents[3] / "shared" / "data"))
 FOLDER = ROOT / "word_alignment" / "enfr"
+ROMANIAN = ROOT / "word_alignment" / "roen", ("ro", "en")
 TATOEBA = ROOT / "tatoeba_en_fr" / "fra.txt.gz"
 needed = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no alignments in {FOLDER}")
 
 
-def pairs():
+def pairs(folder=FOLDER, languages=("en", "fr")):
     return list(
-        zip(
-            *((FOLDER / f"test.{side}").read_text("utf-8").splitlines() for side in ("en", "fr")), strict=True
-        )
+        zip(*((folder / f"test.{side}").read_text("utf-8").splitlines() for side in languages), strict=True)
     )
 
 
-def sizes():
-    return [(len(one.split()), len(other.split())) for one, other in pairs()]
+def sizes(*where):
+    return [(len(one.split()), len(other.split())) for one, other in pairs(*where)]
 
 
 def tatoeba():

@@ -133,3 +133,12 @@ def test_what_is_wrong_is_one_line(there, tmp_path):
     (tmp_path / "bad").write_text(gold.read_text().replace("0-0", "0-99", 1))
     bad = complaint("align", aligner, *text(there), "--gold-alignments", tmp_path / "bad")
     assert "line 1: 0-99 is out of range" in bad
+    gold_of = ["--gold-alignments", tmp_path / "bad", "--out-of-range", "skip"]
+    told = run("align", aligner, *text(there), *gold_of)
+    assert told.exit_code == 0 and "1 gold link skipped; the first: " in told.stderr
+    scored = run("evaluate", aligner, *text(there), *gold_of)
+    assert scored.exit_code == 0 and "line 1: 0-99 is out of range" in " ".join(scored.stdout.split())
+    assert (
+        json.loads(run("evaluate", aligner, *text(there), *gold_of, "--json").stdout)["gold_links_skipped"]
+        == 1
+    )

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from regard.alignment.formats import read, write, write_naacl
+from regard.alignment.formats import read, said_skipped, write, write_naacl
 from regard.alignment.links import Links
 from regard.data.text import DataError
 
@@ -99,3 +99,28 @@ def test_a_gold_file_may_know_the_first_sentences_alone_and_found_links_may_be_n
     assert read(file(tmp_path, "0-0\n\n"), [(3, 2), (0, 4)], gold=True)[1] == Links.of([])
     with pytest.raises(ValueError, match="base must be 0 or 1"):
         read(file(tmp_path, "0-0\n"), SIZES, base=2)
+
+
+@pytest.mark.parametrize("base", [0, 1])
+def test_links_out_of_range_can_be_skipped_and_are_counted(tmp_path, base):
+    lines = list(write(GOLD, base=base))
+    wrong = [lines[0] + f" {3 + base}-{base}", f"{base}p{4 + base} " + lines[1]]
+    path, skipped = file(tmp_path, "\n".join(wrong) + "\n"), []
+    assert (
+        read(path, SIZES, gold=True, skipped=skipped) == GOLD
+    )  # what it counts from is found out all the same
+    assert len(skipped) == 2 and skipped[0].startswith(f"{path}, line 1: {3 + base}-{base} is out of range")
+    assert said_skipped(skipped) == [f"2 gold links skipped; the first: {skipped[0]}"]
+    assert said_skipped([]) == []
+
+
+def test_naacl_links_out_of_range_can_be_skipped_and_are_counted(tmp_path):
+    path = file(tmp_path, "\n".join([*write_naacl(GOLD), "2 3 1 S", "2 1 5 P"]) + "\n")
+    skipped = []
+    assert read(path, SIZES, gold=True, skipped=skipped) == GOLD
+    assert [line.split(": ")[0] for line in skipped] == [f"{path}, line 6", f"{path}, line 7"]
+
+
+def test_what_a_file_counts_from_is_asked_where_links_out_of_range_leave_it_open(tmp_path):
+    assert "word 0" in complaint(tmp_path, "0-0\n1-4\n", skipped=[])
+    assert "counts from 0 or from 1" in complaint(tmp_path, "1-1\n1-1\n", skipped=[])

@@ -93,8 +93,8 @@ def test_probe_prints_a_table(folder, trees):
 def test_what_is_wrong_is_one_line(folder, trees, tmp_path):
     (tmp_path / "empty").write_text("")
     (tmp_path / "blank").write_text("\n")
-    assert "either --source or --conllu is needed" in complaint("heads", folder)
-    assert "either --source" in complaint("heads", folder, "--source", trees, "--conllu", trees)
+    assert "one of --source, --data and --conllu is needed" in complaint("heads", folder)
+    assert "got --source and --conllu" in complaint("heads", folder, "--source", trees, "--conllu", trees)
     assert "goes without --source" in complaint("heads", folder, "--source", trees, "--prune", 1)
     assert "there is no folder" in complaint("heads", tmp_path / "no", "--source", trees)
     assert "the file is empty" in complaint("heads", folder, "--source", tmp_path / "empty")

@@ -119,6 +119,7 @@ def test_one_token_and_one_input():
     report = regard.audit(predict=lexicon, attention=lexicon_attention, intervene=lexicon, inputs=[[12]])
     assert report.grade is None and "Too little" in report.answer
     assert all(finding.why for finding in report.tests.values())
+    assert report.answer.endswith("an audit needs 10 texts or more, and got 1.")
     few = regard.audit(predict=lexicon, attention=lexicon_attention, intervene=lexicon, inputs=TEXTS[:9])
     assert any("needs 10 texts" in finding.why for finding in few.tests.values())
 
@@ -150,6 +151,22 @@ def test_every_classifier_can_be_audited(name):
     assert report.tests["consistency"].why or report.tests["consistency"].value == 1
     assert report.tests["permutation"].value is not None
     assert not any("it failed" in (finding.why or "") for finding in report.tests.values())
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSIFIERS if name.startswith("rationalizer")])
+def test_all_weight_on_a_word_lets_a_rationalizer_read_that_word_alone(name):
+    torch.manual_seed(0)
+    model = CLASSIFIERS[name].make(vocabulary=20, classes=3, dropout=0.0, word_dropout=0.0).eval()
+    case = Case.from_model(model, [text for text in TEXTS if len(text) > 3])
+    for batch in case.batches:
+        for position in range(4):
+            one = torch.zeros_like(batch.weights)
+            one[..., position] = 1
+            alone = case.predict([[case.texts[i][position]] for i in batch.rows.tolist()], batch.rows)
+            torch.testing.assert_close(batch.intervene(one).detach(), alone, rtol=0, atol=1e-6)
+    report = regard.audit(case, quick=True)
+    assert "selected words" in report.tests["conicity"].why
+    assert report.tests["contradiction"].value in (0.0, None)
 
 
 def test_nothing_is_changed_in_the_model():
@@ -216,3 +233,8 @@ def test_reports_that_were_saved_before_still_load(tmp_path):
         del one["baseline"]  # a report of before
     assert Report.from_dict(told).as_dict() == report.as_dict()
     assert set(told["agree"][0]) == {"words", "weights", "evidence", "tau", "says"}
+
+
+def test_a_text_is_not_cut_into_characters():
+    with pytest.raises(TypeError, match=r"\[text.split\(\) for text in texts\]; got a string"):
+        regard.audit(predict=lexicon, attention=lexicon_attention, inputs=["good film"])

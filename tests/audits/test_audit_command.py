@@ -69,6 +69,15 @@ def test_a_quick_audit_answers_writes_and_is_not_overwritten(trained, data, tmp_
     assert json.loads(told.read_text(encoding="utf-8")) == report  # the same seed, the same report
 
 
+def test_too_few_texts_are_said_in_the_place_of_an_empty_table(trained, data, tmp_path):
+    few = tmp_path / "few.jsonl"
+    few.write_text("".join(data.read_text(encoding="utf-8").splitlines(True)[:4]), encoding="utf-8")
+    done = run("audit", trained / "attentive_mlp", "--data", few, "--quick", "--overwrite")
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.stdout.split())
+    assert said.endswith("an audit needs 10 texts or more, and got 4.")
+
+
 def test_what_was_stopped_goes_on(trained, data, monkeypatch):
     mlp, made = trained / "attentive_mlp", []
     tried = audit_folder.examine.__globals__["tried"]
@@ -113,7 +122,7 @@ def test_wrong_input_is_one_line(trained, data, tmp_path):
     assert "--data" in complaint(mlp, "--overwrite")
     assert "--self-test" in complaint()
     refused = complaint(mlp, "--source", data, "--overwrite")
-    assert "--source is not for a classifier, which takes --data, --train." in refused
+    assert "--source is not for a classifier, which takes --data, --text, --label, " in refused
     assert "must end in .html" in complaint(mlp, "--data", data, "--html", tmp_path / "report.txt")
     assert "nowhere" in complaint(tmp_path / "nowhere", "--data", data)
     odd = tmp_path / "odd.tsv"

@@ -1,6 +1,7 @@
 """Distances, rank correlation and intervals, against their definitions and scipy."""
 
 import math
+import statistics
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from regard.audits.measures import bootstrap, jsd, kendall, tvd
+from regard.audits.measures import bootstrap, jsd, kendall, median, tvd
 
 small = st.integers(0, 4)  # so few values that there are ties
 pairs = st.lists(st.tuples(small, small), min_size=2, max_size=9)
@@ -90,3 +91,10 @@ def test_the_bootstrap_of_equal_values_is_a_point_and_is_repeated_by_its_seed():
 def test_the_bootstrap_takes_other_statistics():
     values = torch.tensor([0.0] * 9 + [100.0])
     assert bootstrap(values, lambda drawn: drawn.median(-1).values) == (0.0, 0.0)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=8))
+def test_the_median_of_an_even_number_is_the_mean_of_the_middle_two(values):
+    rows = torch.tensor([values, values[::-1]]).double()
+    assert median(rows).tolist() == [statistics.median(values)] * 2
+    assert median(rows.mT, 0).tolist() == median(rows).tolist()

@@ -68,7 +68,7 @@ def test_what_can_be_trained_again_is_what_answers(kind):
     planted = trained(kind)
     train = planted.case(trains=True).train
     assert len(train.texts) == len(train.labels) == len(planted.texts.tokens)
-    ours = kind in ("bounded", "sparse", "bilstm", "deceptive", "another seed's")
+    ours = kind in ("bounded", "sparse", "redundant", "bilstm", "deceptive", "another seed's")
     assert (train.model is not None) == ours
     if ours:
         tokens = planted.texts.test[:40]
@@ -110,7 +110,7 @@ def test_what_is_not_selected_does_not_reach_the_output(kind):
     assert torch.equal(said, again)
 
 
-@pytest.mark.parametrize("kind", ["bounded", "sparse", "hard selection"])
+@pytest.mark.parametrize("kind", ["bounded", "sparse", "redundant", "positions only", "hard selection"])
 def test_without_context_a_word_of_weight_0_can_be_any_word(kind):
     planted = trained(kind)
     tokens, weights = shown(planted)
@@ -124,6 +124,29 @@ def test_without_context_a_word_of_weight_0_can_be_any_word(kind):
 
 def test_sparse_weights_are_sparse():
     assert float((shown(trained("sparse"))[1] == 0).double().mean()) > 0.3
+
+
+def test_of_two_redundant_words_each_suffices():
+    planted = trained("redundant")
+    tokens, weights = shown(planted)
+    labels = is_label_word(tokens)
+    assert bool((labels.sum(-1) == 2).all())
+    says = planted.model.predict(tokens.tolist()).argmax(-1)
+    first = labels & (labels.cumsum(-1) == 1)
+    for gone, least, most in ((first, 0, 0.05), (labels & ~first, 0, 0.05), (labels, 0.3, 0.7)):
+        left = weights.masked_fill(gone, 0)
+        found = planted.model.intervene(tokens.tolist(), left / left.sum(-1, keepdim=True)).argmax(-1)
+        assert least <= float((found != says).double().mean()) <= most
+
+
+def test_weights_by_position_do_not_depend_on_the_words_and_are_used():
+    planted = trained("positions only")
+    tokens, weights = shown(planted)
+    assert bool((weights == weights[0]).all()) and float(weights[0, :4].sum()) >= 0.7
+    assert bool((is_label_word(tokens)[:, 4:].sum(-1) == 4).all())  # others, of any class, that do not count
+    says = planted.model.predict(tokens.tolist()).argmax(-1)
+    moved = planted.model.intervene(tokens.tolist(), weights.roll(8, -1)).argmax(-1)
+    assert float((says != moved).double().mean()) >= 0.25
 
 
 def test_a_deceptive_model_hides_its_words_and_needs_them():
@@ -214,8 +237,8 @@ def test_a_kind_left_out_is_judged_by_the_others():
         made("sparse", True, erasure=0.5, contradiction=0.0),
         made("hidden", False, erasure=0.0, contradiction=1.0),
     ]
-    # Without "sparse", erasure is passed at 1: ½. Contradiction is passed with either.
-    assert left_out(fixing, [fixing[1]]) == [pytest.approx((0.5 + 1) / 2)]
+    # Without "sparse", erasure is passed at 1: ½, just held. Contradiction is passed with either.
+    assert left_out(fixing, [fixing[1]]) == [pytest.approx(2 / 3)]
     assert left_out(fixing, [fixing[0]]) == [pytest.approx(1.0)]
 
 
@@ -238,6 +261,15 @@ def test_thresholds_are_those_that_the_results_give():
     assert {name: ramp for name, ramp in full.items() if AUDITS[name].trains} == TRAINED
 
 
+def test_what_is_in_the_file_is_not_made_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.audits.planted.__main__.FIXING", range(100, 101))
+    monkeypatch.setattr("regard.audits.planted.calibration.plant", lambda *_: pytest.fail("one was trained"))
+    stored = json.loads((DOCS / "audits" / "planted_fixing.json").read_text(encoding="utf-8"))
+    (tmp_path / "planted_fixing.json").write_text(json.dumps(stored[: len(KINDS)]), encoding="utf-8")
+    main(["fix", "--resume", "--folder", str(tmp_path)])
+    assert len(read(tmp_path / "planted_fixing.json")) == len(KINDS)
+
+
 def test_the_command_prints_the_table(capsys):
     main(["table", "--folder", str(DOCS / "audits")])
     assert "| bounded | faithful |" in capsys.readouterr().out
@@ -250,7 +282,7 @@ def test_the_page_has_what_was_measured(stem, ramps):
     assert summary(read(DOCS / "audits" / f"{stem}_fixing.json"), reported) in page
     for name, (failed, passed) in ramps.items():
         assert f"| `{name}` | {failed} | {passed} |" in page
-    assert len(reported) >= 45 and separation(reported) >= 0.95
+    assert len(reported) >= 65 and separation(reported) >= 0.99
     assert {result.kind for result in reported} == set(KINDS)
 
 

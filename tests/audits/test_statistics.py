@@ -19,6 +19,7 @@ CHANGES_WEIGHTS = [
     "consistency",
     "contradiction",
     "erasure",
+    "joint_erasure",
     "permutation",
     "removal",
     "uniform",
@@ -81,6 +82,7 @@ def selects():
         ("consistency", 1.0, 1.0),
         ("contradiction", 0.0, 1.0),
         ("erasure", 1.0, 0.0),
+        ("joint_erasure", 1.0, 0.0),
         ("permutation", MOVED, None),
         ("removal", 1 / N, None),
         ("uniform", 1.0, 0.5),
@@ -119,6 +121,7 @@ def ignores():
         ("consistency", 1.0),
         ("contradiction", 1.0),
         ("erasure", 0.0),
+        ("joint_erasure", 0.0),
         ("permutation", 0.0),
         ("removal", 1.0),
         ("uniform", 0.0),
@@ -175,6 +178,39 @@ def test_erasure_counts_the_two_by_two_table(selects):
     details = AUDITS["erasure"](selects).details
     assert [details[name] for name in ("neither", "random only", "top only", "both")] == [0, 0, 1, 0]
     assert details["larger change by top"] == 1.0
+
+
+def test_where_two_words_say_the_same_the_decision_flips_without_both():
+    """Weights .6 and .3 on two words of one sign, .1 on the rest: the second takes over from the first."""
+
+    def two(texts):
+        x = numbers(texts)
+        return torch.where(x == 0, 0.1 / (N - 2), torch.where(x.abs() == 1, 0.6, 0.3))
+
+    words = torch.tensor([1.0, 0.9] + [0.0] * (N - 2))
+    texts = [(sign * words.roll(i)).tolist() for i, sign in enumerate([1.0, -1.0] * 5)]
+    case = case_of(two, texts)
+    assert AUDITS["erasure"](case).value == 0.0
+    found = AUDITS["joint_erasure"](case)
+    assert (found.value, found.baseline) == (1.0, 0.0)
+    assert found.details == {"words": [1, 2, 3], "top": [0.0, 1.0, 1.0], "random": [0.0, 0.0, 0.0]}
+    short = case_of(two, [(sign * words[:3]).tolist() for sign in (1.0, -1.0)] * 5)
+    assert AUDITS["joint_erasure"](short).value == 0.0  # at most half of a text is erased: one of three
+
+
+def test_the_median_change_of_an_even_number_of_texts():
+    """Half of them move by MOVED at most shuffles, the others, marked by 7, never: the median is between."""
+
+    def last(texts):
+        return torch.stack([torch.eye(len(text))[-1] for text in texts]).double()
+
+    def answers(texts, weights):
+        x = numbers(texts)
+        return said(torch.where(x[:, 0] == 7, x[:, -1], (weights * x).sum(-1)))
+
+    texts = [[first, 0.0, 0.0, 0.0, 0.0, sign] for first in (0.0, 7.0) for sign in (1.0, -1.0)] * 5
+    found = AUDITS["permutation"](case_of(last, texts, answers), shuffles=30)
+    assert found.value == pytest.approx(MOVED / 2)
 
 
 def test_the_adversary_finds_the_furthest_weights_there_are():

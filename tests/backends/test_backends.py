@@ -12,7 +12,7 @@ from regard.backends import dispatch, flash, sparse
 from regard.backends.plain import plain
 from regard.masks import Causal, Lengths, Window
 from regard.positions import Distance, Order, Relative
-from regard.scores import Additive, ScaledDot
+from regard.scores import Additive, Factored, ScaledDot
 
 M, N, D = 7, 9, 4
 ROWS = [name for name, entry in MAPS.items() if entry.acts_on == "row" and not entry.stochastic]
@@ -157,3 +157,34 @@ def test_memory_grows_linearly(map, score):
     n = 2200 if score != "additive" else 1100
     peak(n)  # kernels compile
     assert peak(2 * n) < 2.5 * peak(n)  # the plain backend would need four times as much
+
+
+class Rotary(Factored):
+    """θ = (R(i)q)ᵀ(R(j)k), R a rotation by the position."""
+
+    uses_place = True
+
+    def factors(self, query, keys, place):
+        return self.turned(query, place.queries), self.turned(keys, place.keys)
+
+    def turned(self, x, positions):
+        pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())  # (..., n, d / 2)
+        angle = positions.to(x.dtype)[..., None] / 10.0 ** torch.arange(pairs.shape[-1])
+        return torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
+
+
+@pytest.mark.parametrize(
+    ("backend", "map"), [("blocks", "sigmoid"), ("flash", "softmax"), ("sparse", "entmax15")]
+)
+def test_a_score_whose_factors_depend_on_positions(monkeypatch, backend, map):
+    made, leaves = call(Rotary(), map, Causal(), m=130, n=140)
+    monkeypatch.setattr(block_backend, "BUDGET", block_backend.size(made) // 3)
+    compare(
+        {"blocks": block_backend.blocks, "flash": flash.flash, "sparse": sparse.sparse}[backend], made, leaves
+    )
+    q, k = (
+        Rotary().turned(x, at)
+        for x, at in zip(leaves, (torch.arange(10, 140), torch.arange(140)), strict=False)
+    )
+    torch.testing.assert_close(made.scores(None), q @ k.mT)
+    torch.testing.assert_close(Rotary()(leaves[0], leaves[1]), q @ k.mT)  # without a place, the last 130

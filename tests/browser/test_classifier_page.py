@@ -45,7 +45,7 @@ def bars(page, how="none", panel=0):
 
 def scores(page):
     """The numbers of the words, from the text alternative."""
-    page.locator(".picture details summary").first.click()
+    page.locator(".picture details").first.evaluate("details => { details.open = true; }")
     page.locator(".picture details table tbody tr").first.wait_for()
     cells = page.locator(".picture details table tbody tr").first.locator("td").all_inner_texts()
     return [float(cell.replace("−", "-")) for cell in cells]
@@ -196,3 +196,26 @@ def test_bars_and_labels_have_contrast(watched, scheme, pictures):
             bar => Math.abs(light(bar) - light(bar.firstChild)) > 150);
         }"""
     )
+
+
+def test_unknown_words_are_marked_and_equal_weights_are_pale(watched, pictures):
+    page = watched.open("text=vier ganz unbekannte Wörter&run=bilstm")
+    assert page.locator("#words button.unknown").count() == 4
+    assert page.locator(".picture .regard-lit.regard-unknown").count() == 4
+    assert "Dotted: unknown to the model" in page.inner_text("#hint")
+    legend = page.inner_text(".picture .regard-legend")
+    assert "unknown to the model" in legend and "an equal share, 1/4 = 0.25" in legend
+    wide = page.locator(".picture .regard-lit i").evaluate_all("i => i.map(e => parseFloat(e.style.width))")
+    assert max(wide) < 45  # near a quarter of the scale, not at its end
+    page.screenshot(path=pictures / "unknown.png", full_page=True)
+    unknown = found_by("bilstm").unknown
+    watched.type(" ".join(word for i, word in enumerate(TEXT.split()) if i not in unknown))
+    assert page.locator(".unknown, .regard-unknown").count() == 0
+    assert "unknown" not in page.inner_text("#hint")
+
+
+def test_a_run_on_own_files_has_no_examples(watched):
+    page = watched.open("run=pairs&text=anna good bert bad .&second=bert")
+    assert not page.locator("#examples").is_visible()
+    assert page.inner_text("#about").startswith("Sorts pairs of texts into 3 classes: ")
+    assert "<b>fair</b>" in page.inner_text("#about")

@@ -28,7 +28,7 @@ def colours(file):
 
 def table(page):
     """The numbers of the heat map, from its text alternative."""
-    page.locator(".picture details summary").first.click()
+    page.locator(".picture details").first.evaluate("details => { details.open = true; }")
     page.locator(".picture details table tbody tr").first.wait_for()  # made after the click
     rows = page.locator(".picture details table tbody tr").all()
     return [[float(cell) for cell in row.locator("td").all_inner_texts()] for row in rows]
@@ -130,9 +130,10 @@ def test_all_heads_are_seen_at_once_and_one_is_chosen(watched, pictures):
     page.locator(".every canvas.regard-thumb").first.wait_for()
     assert page.locator(".every canvas.regard-thumb").count() == 4
     page.screenshot(path=pictures / "all-heads.png", full_page=True)
-    page.click(".every button[aria-label='enlarge layer 1, head 2']")
+    page.click(".every button[aria-label='show layer 1, head 2']")
     assert "layer 1 of 2, head 2 of 2" in page.inner_text(".picture figcaption")
     assert state(page)["layer"] == ["1"] and state(page)["head"] == ["2"]
+    assert page.evaluate("document.activeElement.getAttribute('aria-current')") == "true"  # still there
 
 
 def test_two_runs_stand_beside_each_other(watched, runs, pictures):
@@ -183,7 +184,8 @@ def test_a_saved_page_opens_from_a_disk(watched, browser, runs, pictures):
 def test_all_of_it_works_with_keys(watched, runs):
     page = watched.open(f"text={TEXT}")
     page.focus("#text")
-    page.keyboard.press("Tab")
+    for _ in range(4):  # three examples, then the first word
+        page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     watched.settled()
     assert page.get_attribute("#words button", "aria-pressed") == "true"
@@ -270,3 +272,111 @@ def test_all_text_has_contrast(watched, scheme):
     assert len(found) > 20
     assert [(ratio, what) for ratio, what in found if ratio < 4.5] == []
     assert re.search("new|gone|same", page.inner_text(".card[data-how=delete]"))  # not by colour alone
+
+
+def test_the_page_says_what_a_run_is_for_and_offers_examples(watched, runs):
+    page = watched.open("run=sparse")  # not the first of the server
+    system = runs["sparse"].system
+    assert page.inner_text("#about").startswith("Translates sentences. Learned from generated text, copy")
+    assert page.input_value("#text") == system.example
+    buttons = page.locator("#examples button")
+    assert buttons.all_inner_texts() == system.examples and len(set(system.examples)) == 3
+    buttons.nth(1).focus()
+    page.keyboard.press("Enter")
+    watched.settled()
+    assert state(page)["text"] == [system.examples[1]]
+    assert watched.answers() == {"As it is": said(runs["sparse"], system.examples[1])}
+    assert buttons.nth(1).evaluate("e => e === document.activeElement")
+    watched.type("fe fu")
+    page.locator(".top select").select_option("heads")
+    watched.settled()
+    assert page.input_value("#text") == "fe fu"  # what was typed stays
+    buttons.nth(0).click()
+    watched.settled()
+    assert page.input_value("#text") == runs["heads"].system.example
+
+
+def test_it_is_seen_that_the_page_is_working(watched, pictures):
+    page = watched.open(f"text={TEXT}")
+    working = page.locator(".working")
+    assert not working.is_visible()
+    held = []
+    page.route("**/api/inspect", lambda route: held.append(route))
+    page.fill("#text", "fe fu")
+    page.wait_for_timeout(700)
+    assert held and working.is_visible() and working.inner_text() == "Working …"
+    assert working.evaluate("e => getComputedStyle(e).visibility") == "visible"
+    assert page.get_attribute(".panel", "aria-busy") == "true"
+    page.screenshot(path=pictures / "working.png")
+    for route in held:
+        route.continue_()
+    watched.settled()
+    assert not working.is_visible()
+
+
+def test_a_probability_is_said_as_one_and_small_weights_have_no_number(watched):
+    page = watched.open(f"text={TEXT}&word=1")
+    assert "log p" not in page.inner_text("body")
+    assert re.search(r"probability [<>]?\d\.\d{3}", page.inner_text(".card"))
+    assert "<.01" not in page.locator(".picture").inner_text()
+
+
+def test_the_focus_stays_where_it_was(watched):
+    page = watched.open(f"text={TEXT}")
+
+    def focused(selector):
+        return page.locator(selector).first.evaluate("e => e === document.activeElement")
+
+    page.locator(".regard-top .regard-word").nth(2).focus()
+    page.keyboard.press("Enter")
+    watched.settled()
+    assert focused(".regard-top [data-index='2']") and state(page)["word"] == ["3"]
+    page.click(".card[data-how=delete]")
+    page.locator(".regard-top .regard-word").nth(2).focus()  # the fourth word: the third is deleted
+    page.keyboard.press("Enter")
+    watched.settled()
+    assert state(page)["word"] == ["3", "4"] and focused("#words button:nth-child(4)")  # it left the picture
+    page.locator(".picture summary").focus()
+    page.keyboard.press("Enter")
+    page.locator("#words button").first.click()
+    page.locator(".picture summary").focus()
+    watched.settled()
+    assert page.locator(".picture details[open]").count() == 1 and focused(".picture summary")
+    page.click("#add")
+    watched.settled()
+    page.locator(".panel .close").nth(1).click()
+    watched.settled()
+    assert focused(".panel .top select")
+
+
+def test_words_of_a_saved_page_stand_beside_their_rows(watched, browser, tmp_path):
+    page = watched.open(f"text={TEXT}")
+    with page.expect_download() as download:
+        page.click("#save")
+    download.value.save_as(tmp_path / "saved.html")
+    again = browser.new_page()
+    again.goto((tmp_path / "saved.html").as_uri())
+    again.locator(".regard-left .regard-word").first.wait_for()
+    off = again.evaluate("""() => [...document.querySelectorAll('.regard-left .regard-word')].map(node => {
+        const range = document.createRange(), grid = document.querySelector('.regard-scroll').grid;
+        range.selectNodeContents(node);
+        const {top, bottom} = range.getBoundingClientRect();
+        const start = document.querySelector('.regard-body').getBoundingClientRect().top;
+        return Math.abs((top + bottom) / 2 - start - (Number(node.dataset.index) + .5) * grid.cell);
+    })""")
+    again.close()
+    assert off and max(off) < 2
+
+
+EMOJI = "👩‍🚀 🇩🇪 👍🏽 1️⃣ e\u0301"
+
+
+def test_emoji_are_kept_whole(watched):
+    page = watched.open()
+    watched.type(EMOJI)
+    assert page.locator("#words button").all_text_contents() == EMOJI.split()
+    assert watched.columns() == EMOJI.split()
+    watched.type("我👩‍🚀爱🇩🇪")
+    assert page.locator("#words button").all_text_contents() == ["我", "👩‍🚀", "爱", "🇩🇪"]
+    sideways = "w => w.map(e => getComputedStyle(e).textOrientation)"
+    assert set(page.locator(".regard-top .regard-word").evaluate_all(sideways)) == {"sideways"}

@@ -16,7 +16,7 @@ def test_a_third_system_is_shown_masked_and_deleted(watched, pictures):
             name: inspect(run.system, TEXT, words=[1], how=how).said for how, name in names.items()
         }
         assert page.locator(".picture .regard-lit").all_inner_texts() == TEXT.split()
-        assert page.locator(".controls label").count() == 0 and "log p" not in page.inner_text(".panel")
+        assert page.locator(".controls label").count() == 0 and "probability" not in page.inner_text(".panel")
         page.click(".card[data-how=delete]")
         assert page.locator(".picture .regard-lit").all_inner_texts() == ["abe", "dig"]
         page.screenshot(path=pictures / "third-system.png", full_page=True)

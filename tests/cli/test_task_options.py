@@ -175,13 +175,13 @@ def test_settings_of_file_options_and_assignments_come_on_top_of_each_other(tmp_
     config = tmp_path / "run.toml"
     config.write_text('seed = 1\n[training]\nsteps = 1\nrate = 1.0\nwarmup = 1\n[data]\ncorpus = "copy"\n')
     groups = {"": {"seed": 2}, "training": {"steps": 2, "rate": 2.0}, "data": {"source": Path("x")}}
-    found = merged(config, groups, ["training.rate=3", "seed=3"])
+    found = merged({}, config, groups, ["training.rate=3", "seed=3"])
     assert found == {
         "seed": "3",
         "training": {"steps": 2, "rate": "3", "warmup": 1},
         "data": {"corpus": "copy", "source": "x"},
     }
-    assert merged(None, {}, None) == {}
+    assert merged({}, None, {}, None) == {}
 
 
 def test_an_option_whose_value_is_read_from_a_file(tmp_path):

@@ -7,9 +7,11 @@ import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from regard.cli import app, demo
+from regard.cli.app import plain_table
 from regard.cli.common import blocks
 from regard.core.settings import read_toml
 from regard.data.text import DataError
@@ -124,14 +126,14 @@ def test_bad_files_are_named_and_leave_no_folder(tmp_path, what):
     ("more", "says"),
     [
         (["--source", "nothing.txt", "--target", "nothing.txt"], "there is no such file"),
-        ([], "data.source (a file), or data.corpus"),
+        ([], "--source (a file), or --corpus"),
         (["--corpus", "phrases-xx"], "phrases-"),
         (["--corpus", "copy", "--model", "transfomer"], "did you mean transformer"),
         (["--corpus", "copy", "--map", "sparsmax"], "did you mean sparsemax"),
         (["--corpus", "copy", "--map", "sinkhorn"], "sinkhorn"),
         (["--corpus", "copy", "--set", "training.rat=1"], "did you mean training.rate"),
         (["--corpus", "copy", "--set", "training.steps"], "key=value"),
-        (["--corpus", "copy", "--steps", "0"], "training.steps must be at least 1"),
+        (["--corpus", "copy", "--steps", "0"], "--steps must be at least 1"),
         (["--corpus", "copy", "--device", "tpu"], "--device must be"),
         (["--config", "nothing.toml"], "there is no file nothing.toml"),
     ],
@@ -153,6 +155,27 @@ def test_standard_input_that_is_not_text_is_named(folder):
     )
     assert done.returncode == 2
     assert b"standard input, line 2: invalid UTF-8 at byte 1" in done.stderr
+
+
+def test_a_line_that_is_too_long_is_named_and_the_others_are_answered(folder):
+    text = "a b c\n" + "a " * 50_000 + "\nb a\n"
+    done = run("translate", folder, given=text)
+    assert done.exit_code == 2 and "Traceback" not in done.output
+    answers = run("translate", folder, given="a b c\n\nb a\n").stdout
+    assert done.stdout == answers
+    assert "standard input, line 2: more than 65,536 bytes" in done.stderr
+    assert "1 of 3 lines could not be answered; their answers are empty" in done.stderr.splitlines()[-1]
+
+
+def test_brackets_are_no_markup(tmp_path):
+    folder = tmp_path / "[red]a[/x]"
+    done = run(*options(folder, task="alignment"))
+    assert done.exit_code == 0 and str(folder) in done.stdout
+    table = plain_table("[/x]", "b")
+    table.add_row("[/y]", "[bold]")
+    screen = Console(file=io.StringIO(), width=80)
+    screen.print(table)
+    assert all(word in screen.file.getvalue() for word in ("[/x]", "[/y]", "[bold]"))
 
 
 def test_a_reader_that_goes_away_is_no_traceback(folder):
@@ -183,8 +206,9 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(checkpoints, "save_tensors", full)
     done = run(*options(tmp_path / "run"))
-    assert done.exit_code == 1
-    assert "No space left on device" in done.stderr and "Traceback" not in done.output
+    assert done.exit_code == 2
+    assert "No space left on device; what was learned until step 9 is kept" in done.stderr
+    assert "Traceback" not in done.output
     assert checkpoints.Checkpoints(tmp_path / "run" / "checkpoints").newest().step == 9
 
 
@@ -202,10 +226,33 @@ def test_the_demo_shows_translations_an_alignment_and_paths(tmp_path, monkeypatc
     first = run("demo", "--out", out)
     assert first.exit_code == 0, first.output
     assert "→" in first.stdout and "Where it looked" in first.stdout
+    assert first.stdout.count("(wrong: ") == 6  # two steps teach nothing, and each example says so
+    assert any(len(line) > 100 for line in first.stdout.splitlines())  # piped lines are not wrapped
+    after = first.stdout.split("Next:")[1].split()
+    assert after[:3] == ["regard", "serve", str(out)]
     assert (out / "alignment.png").read_bytes()[:4] == b"\x89PNG"
     assert (out / "model.safetensors").exists()
     again = run("demo", "--out", out)
     assert "trained already" in again.stdout
+
+
+def test_the_demo_shows_examples_by_a_rule_that_knows_no_answers():
+    pairs = demo.unseen()[:50]
+    shown = [pairs[k] for k in demo.examples(pairs)]
+    lengths = [len(pair.source.split()) for pair in shown]
+    every = sorted(len(pair.source.split()) for pair in pairs)
+    assert len(shown) == 6 and lengths == sorted(lengths)
+    assert (lengths[0], lengths[-1]) == (every[0], every[-1])
+    assert demo.examples(pairs[:1]) == [0] and demo.examples([]) == []
+
+
+def test_the_demo_names_a_command_that_is_there(monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.argv", [str(tmp_path / "my bin" / "regard")])
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.chdir(tmp_path)
+    assert demo.command() == "'my bin/regard'"
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/regard")
+    assert demo.command() == "regard"
 
 
 def test_the_demos_settings_are_those_of_the_example():

@@ -20,7 +20,7 @@ MASKS = {
     "causal": Causal,
     "lengths": lambda: Lengths(torch.tensor([5, 0])),  # the second sequence is all padding
     "window": lambda: Window(1),
-    "joined": lambda: Causal() & Lengths(torch.tensor([4, 2])),
+    "joined": lambda n=N: Causal() & Lengths(torch.tensor([4, 2]).clamp(max=n)),
     "given": lambda: torch.tensor(
         [[1, 0, 1, 0, 1], [0, 0, 0, 0, 0], [1, 1, 1, 0, 0]]
     ).bool(),  # one row of nothing

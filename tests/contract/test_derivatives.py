@@ -20,7 +20,7 @@ GRID += [(*pair, "joined") for pair in DIRECTIONS]
 
 @pytest.mark.parametrize(("score", "map", "mask"), GRID)
 def test_first_and_second_gradients(score, map, mask):
-    name, score, mask = score, made(score), MASKS[mask]()
+    name, score, mask = score, made(score), MASKS[mask](3) if mask == "joined" else MASKS[mask]()
     q, k, v = (t[:, :3].detach().requires_grad_() for t in inputs(grad=True, seed=3))
     mask = mask[:, :3] if isinstance(mask, torch.Tensor) else mask
 

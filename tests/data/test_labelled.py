@@ -85,7 +85,12 @@ def test_marks_of_words_count_what_white_space_separates(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a.csv", "x,y\n", ".tsv or .jsonl"),
+        ("a.xml", "x,y\n", ".tsv or .jsonl"),
+        (
+            "a.csv",
+            "x,y\n",
+            r"line 1: the header must have \"text\" \(or \"sentence\"\) and \"label\"; found 'x', 'y'",
+        ),
         ("a.tsv", "", "empty"),
         ("a.tsv", "text\tlabel\n", "no labelled text"),
         ("a.tsv", "a film\n", "line 1: 2 columns, text, label, are needed; found 1"),
@@ -94,8 +99,8 @@ def test_marks_of_words_count_what_white_space_separates(tmp_path):
         ("a.tsv", "good\t \n", "line 1: label is empty"),
         ("a.tsv", "label\tother\n", "header"),
         ("a.jsonl", "{\n", "line 1: not JSON"),
-        ("a.jsonl", '{"text": "a"}\n', 'with "text" and "label"'),
-        ("a.jsonl", "[1]\n", 'with "text" and "label"'),
+        ("a.jsonl", '{"text": "a"}\n', 'with "text" .* and "label"'),
+        ("a.jsonl", "[1]\n", 'with "text" .* and "label"'),
         ("a.jsonl", '{"text": 3, "label": 1}\n', "text must be text; got int"),
         ("a.jsonl", '{"text": "a", "label": true}\n', "label must be text; got bool"),
         ("a.jsonl", '{"text": "a", "label": "x\\ny"}\n', "one line"),

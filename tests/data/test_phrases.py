@@ -72,7 +72,7 @@ class TestEveryPair:
         for source, _, alignment in SOME[language]:
             linked = {i for i, _ in alignment}
             alone.update(word for i, word in enumerate(source.split()) if i not in linked)
-        assert set(alone) <= {"and", "of", "oh", "past"}
+        assert set(alone) <= {"and", "of", "oh", "on", "past"}
 
     def test_a_source_has_one_translation(self, language):
         found = {}
@@ -243,7 +243,7 @@ class TestTimes:
 
     @both
     def test_every_time_once(self, language):
-        for pool, size in ((spoken, 144), (of_day, 17 * 12), (exact, 24 * 50)):
+        for pool, size in ((spoken, 144 + 2), (of_day, 17 * 12), (exact, 24 * 50)):
             made = [time.pair() for time in pool(language)]
             assert (
                 len({pair.source for pair in made})

@@ -96,8 +96,8 @@ def test_no_file_no_text(file, tmp_path):
         list(lines(tmp_path))
     with pytest.raises(DataError, match="cannot be read"):
         list(lines(file("a.txt", "") / "inside"))
-    with pytest.raises(DataError, match=r"must end in \.tsv or \.jsonl"):
-        list(pairs(file("a.csv", "a,b")))
+    with pytest.raises(DataError, match=r"must end in \.tsv, \.csv or \.jsonl"):
+        list(pairs(file("a.xml", "a,b")))
 
 
 def test_broken_gzip_is_named(file, tmp_path):
@@ -132,5 +132,7 @@ def test_a_bad_jsonl_line_is_named(file, line, said):
 
 @pytest.mark.parametrize("line", ["alone", "a\tb\tc", ""])
 def test_tsv_has_two_columns(file, line):
-    with pytest.raises(DataError, match=f"line 2: two columns.* found {len(line.split(chr(9)))}"):
+    with pytest.raises(
+        DataError, match=f"line 2: 2 columns, source, target.* found {len(line.split(chr(9)))}"
+    ):
         list(pairs(file("a.tsv", f"a\tb\n{line}\n")))

@@ -87,7 +87,7 @@ def test_pairs():
 
 def test_the_command_shows_words_and_scores(run):
     shown = told(run, "--text", TEXT, "--method", "attention", "--method", "leave_one_out")
-    lines = shown.splitlines()
+    lines = [line for line in shown.splitlines() if not line.startswith("░")]
     assert lines[1].split() == ["word", "attention", "leave_one_out"]
     assert [line.split()[0] for line in lines[2:]] == TEXT.split()
     (expected,) = explain_texts(system(), [TEXT], method="attention")

@@ -13,8 +13,9 @@ import regard
 from explanations.toys import TwoLayers, random_weights, texts
 from regard.explanations import attention, flow, rollout
 from regard.explanations.flow_network import flowing, largest_flows
-from regard.explanations.layer_stack import bare
+from regard.explanations.layer_stack import bare, stack
 from regard.explanations.rollout import rolled
+from regard.maps import MAPS
 
 BELOW = torch.tensor([[1, 0, 0], [0.5, 0.5, 0], [0, 0.5, 0.5]], dtype=torch.float64)
 ABOVE = torch.tensor([[0, 1, 0], [0, 0, 1], [1, 0, 0]], dtype=torch.float64)
@@ -35,13 +36,15 @@ def by_networkx(widths):
 
 
 def test_rollout_and_flow_by_hand():
-    """Half of each W and half of I: edges of 1, .75, .25 below and of .5 above."""
+    """Half of each W and half of I: edges of 1, .75, .25 below and of .5 above; all at once, or a row."""
     product = [[0.625, 0.375, 0], [0.125, 0.5, 0.375], [0.5, 0.125, 0.375]]
     largest = [[0.75, 0.5, 0], [0.25, 0.75, 0.5], [0.5, 0.25, 0.5]]
     assert rolled(bare(HAND))[0].tolist() == product
     assert flowing(bare(HAND))[0].tolist() == largest
     assert rollout(HAND, position=1).tolist() == product[1:2]
     assert flow(HAND, position=-1).tolist() == largest[2:]
+    assert rollout(HAND, position="all")[0].tolist() == product
+    assert flow(HAND, position="all")[0].tolist() == largest
     torch.testing.assert_close(rollout(HAND), torch.tensor([product], dtype=torch.float64).mean(-2))
     torch.testing.assert_close(flow(HAND), torch.tensor([largest], dtype=torch.float64).mean(-2))
 
@@ -123,9 +126,10 @@ def test_a_decoder_that_looks_at_all_alike_favours_no_token(method, layers):
     level = (level / level.sum(-1, keepdim=True)).expand(2, 3, n, n)
     expected = (torch.arange(n) < lengths.unsqueeze(-1)).double()
     for position in (None, -1):
-        torch.testing.assert_close(method([level] * layers, None, lengths, position=position), expected)
+        found = method([level] * layers, None, lengths, position=position, causal=True)
+        torch.testing.assert_close(found, expected)
     seen = (torch.arange(n) <= 2).double()
-    torch.testing.assert_close(method([level] * layers, position=2)[0], seen)
+    torch.testing.assert_close(method([level] * layers, position=2, causal=True)[0], seen)
     raw = rolled(bare([level] * layers))
     assert raw[0, -1, :-1].diff().max() <= 1e-12 and raw[0].sum(0)[0] > 2 * raw[0].sum(0)[-2]
 
@@ -137,7 +141,7 @@ def test_a_decoder_that_looks_at_one_token_more_shows_it(method):
     hidden = torch.ones(6, 6, dtype=torch.bool).triu(1)
     weights = scores.masked_fill(hidden, float("-inf")).softmax(-1).view(1, 1, 6, 6)
     for position in (None, -1):
-        found = method([weights] * 3, position=position)[0]
+        found = method([weights] * 3, position=position, causal=True)[0]
         assert found.argmax() == 2 and found[2] > 1 and found[0] < 1
 
 
@@ -154,11 +158,71 @@ def test_the_masks_of_a_model_say_whether_it_is_a_decoder(method):
     with regard.intervene(model, lambda p: p.tril() / p.tril().sum(-1, keepdim=True)):
         found = method(model, tokens, lengths, position=-1)
     assert found[0, 0] > found[0, 4] > 0  # nothing was divided
+    one = torch.ones_like(lengths)  # nothing lies ahead of one token: an encoder all the same
+    torch.testing.assert_close(method(model, tokens, one), (torch.arange(6) < 1).double().expand(4, -1))
+    alone = stack(model, tokens, one, "rollout")
+    assert not alone.causal and stack(model, tokens, one, "rollout", causal=True).causal
 
 
 def test_attention_of_a_decoder_is_the_mean_over_those_who_can_see():
     weights = random_weights(1, 2, 4, 4).tril()
     mean = weights.mean(1)[0]
     expected = [float(mean[j:, j].mean()) for j in range(4)]
-    assert attention([weights])[0].tolist() == pytest.approx(expected)
+    assert attention([weights], causal=True)[0].tolist() == pytest.approx(expected)
     assert attention([weights], position=-1)[0].tolist() == pytest.approx(mean[-1].tolist())
+
+
+@pytest.mark.parametrize("method", [rollout, flow])
+@pytest.mark.parametrize("position", [None, -1, "all"])
+def test_a_text_has_the_same_scores_alone_and_beside_others(method, position):
+    """Its weights are 0 ahead; those of the text beside it are not."""
+    first, other = random_weights(1, 1, 5, 5).tril(), random_weights(1, 1, 5, 5, seed=1)
+    first = first / first.sum(-1, keepdim=True)
+    alone = method([first] * 2, position=position)
+    together = method([torch.cat([first, other])] * 2, position=position)
+    torch.testing.assert_close(together[:1], alone)
+
+
+def test_sparse_encoders_are_not_taken_for_decoders():
+    """Weights that are 0 ahead by chance: the whole matrix is the product, divided by nothing."""
+    draw = torch.Generator().manual_seed(0)
+    ahead = 0
+    for _ in range(100):
+        scores = 3 * torch.randn(1, 1, 3, 3, generator=draw, dtype=torch.float64)
+        weights = regard.maps.sparsemax(scores)
+        ahead += not weights.triu(1).any()
+        mixed = (weights[:, 0] + torch.eye(3)) / 2
+        torch.testing.assert_close(rollout([weights] * 2, position="all"), mixed @ mixed)
+    assert ahead >= 5  # it does happen
+
+
+def test_what_is_no_decoder_cannot_be_called_one():
+    for weights in (HAND, [random_weights(1, 1, 2, 4)]):
+        with pytest.raises(ValueError, match="later one"):
+            rollout(weights, causal=True)
+    with pytest.raises(ValueError, match='number or "all"'):
+        rollout(HAND, position="every")
+
+
+class OneMap(nn.Module):
+    """Two layers of self-attention with a map."""
+
+    def __init__(self, name):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = (regard.MultiHead(8, 2, map=name).double() for _ in range(2))
+
+    def forward(self, x):
+        for layer in (self.first, self.second):
+            x = x + layer(x).context
+        return x[:, 0]
+
+
+@pytest.mark.parametrize("name", [name for name in MAPS if "continuous" not in name])
+def test_rows_of_rollout_sum_to_one_with_every_map(name):
+    x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0)).double()
+    model = OneMap(name)
+    found = rollout(model, x, position="all", causal=False)
+    assert found.shape == (2, 5, 5) and bool((found >= 0).all())
+    torch.testing.assert_close(found.sum(-1), torch.ones(2, 5).double())
+    assert flow(model, x, position="all", causal=False).max() <= 1 + 1e-9

@@ -92,6 +92,10 @@ def test_dropout_only_while_training():
     [
         (dict(width=10, heads=4), "heads must divide the width"),
         (dict(width=16, heads=4, key_value_heads=3), "key_value_heads must divide heads"),
+        (
+            dict(width=16, heads=4, key_value_heads=0),
+            "key_value_heads must divide heads; .*key_value_heads=0",
+        ),
         (dict(width=16, heads=4, dropout=1.0), "dropout must be at least 0 and less than 1"),
     ],
 )
@@ -123,3 +127,33 @@ def test_sparse_heads_begin_by_looking_at_most_keys(map, share):
     seen = regard.MultiHead(64, 4, map=map)(x)
     assert (seen.weights > 0).float().mean() > share
     assert regard.MultiHead(64, 4)(x).scores.std() > 1.5 * seen.scores.std()
+
+
+@pytest.mark.parametrize("heads", [2, 4])
+def test_a_mask_of_keys_alone_hides_them_from_every_head(heads):
+    """Also where there are as many heads as sequences."""
+    x, real = torch.randn(2, 5, 16), torch.arange(5) < torch.tensor([[5], [3]])
+    attention = regard.MultiHead(16, heads)
+    with pytest.raises(ShapeError, match=r"mask\[:, None, None, :\]"):
+        attention(x, mask=real)
+    want = attention(x, mask=Lengths(torch.tensor([5, 3]))).context
+    torch.testing.assert_close(attention(x, mask=real[:, None, None, :]).context, want)
+    for mask in (real[:, None, :], real[:, None, :].expand(2, 5, 5)):
+        with pytest.raises(ShapeError, match=r"mask\[:, None\]"):
+            attention(x, mask=mask)
+        with pytest.raises(ShapeError, match=r"mask\[:, None\]"):
+            attention(x, mask=mask, cache=regard.memories.KeyValue())
+        torch.testing.assert_close(attention(x, mask=mask[:, None]).context, want)
+    by_head = torch.rand(heads, 5, 5) > 0.3
+    assert torch.equal(attention(x, mask=by_head[None]).visible, by_head[None])
+
+
+@pytest.mark.parametrize("mask", [Causal(), regard.masks.Window(3), Causal() & Lengths(torch.tensor([7, 6]))])
+def test_memory_by_concatenation_counts_positions_from_the_end(mask):
+    """New tokens stand after the memory, as the mask has it: their part of one long self-attention."""
+    torch.manual_seed(0)
+    term = regard.positions.Relative(8, 3)
+    attention = regard.MultiHead(16, 2, score=regard.scores.ScaledDot() + term)
+    x = torch.randn(2, 7, 16)
+    want = attention(x, mask=mask).context[:, 4:]
+    torch.testing.assert_close(attention(x[:, 4:], x, mask=mask).context, want)

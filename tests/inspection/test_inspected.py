@@ -8,10 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspection.tiny_runs import CLASSIFIERS, COPIED, REVIEW, second_of, system_of
+from inspection.tiny_runs import CLASSIFIERS, COPIED, REVIEW, TRANSLATORS, second_of, system_of
 from regard.core.tokens import BOS, EOS
 from regard.inspection import InvalidRequest, inspect, self_attention
-from regard.inspection.inspected import FIRST
+from regard.inspection.inspected import FIRST, answer_prepared, prepare
 from regard.tasks.system import erase
 
 every_classifier = pytest.mark.parametrize("name", CLASSIFIERS)
@@ -120,7 +120,7 @@ def test_inspecting_a_classifier_changes_nothing(name):
     (said,) = system.classify([system.input(REVIEW, second_of(system))])
     found = classified(name)
     assert found.probabilities == said.probabilities and found.said == said.label
-    assert found.title == f"{said.label}  {said.probabilities[said.label]:.3f}"
+    assert found.title == f"predicted: {said.label} (probability {said.probabilities[said.label]:.3f})"
     (weights,) = found.weights
     assert found.source == REVIEW.split() and weights.shape == (system.heads, 1, len(found.source))
     torch.testing.assert_close(weights.sum((-2, -1)), said.weights.sum(-1))
@@ -217,3 +217,37 @@ def test_long_white_space_takes_no_time(how):
     assert perf_counter() - started < 0.1
     found = inspect(system_of("bilstm"), "a" + 16_000 * " " + "b c", words=[2], how=how, longest=512)
     assert found.words == ["a", "b", "c"] and perf_counter() - started < 2
+
+
+@pytest.mark.parametrize("name", [*TRANSLATORS, *CLASSIFIERS])
+def test_a_batch_is_answered_as_each_text_by_itself(name):
+    system = system_of(name)
+    text = COPIED if name in TRANSLATORS else REVIEW
+    texts = [(text, (), "none"), ("du" if name in TRANSLATORS else "film", (), "none"), ("", (), "none")]
+    texts += [(f"{text} . {text}", (1, 2), "delete"), (text, (0,), "delete")]
+    texts += [(text, (1,), "mask")] if system.masked_paths else []
+    asked = [prepare(system, one, second_of(system), words, how, name, None) for one, words, how in texts]
+    for prepared, found in zip(asked, answer_prepared(asked), strict=True):
+        (wanted,) = answer_prepared([prepared])
+        assert (found.said, found.rows, found.columns) == (wanted.said, wanted.rows, wanted.columns)
+        assert found.probabilities == pytest.approx(wanted.probabilities, abs=1e-6)
+        assert found.log_prob == (wanted.log_prob and pytest.approx(wanted.log_prob, abs=1e-5))
+        assert len(found.weights) == len(wanted.weights)
+        for one, other in zip(found.weights, wanted.weights, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-5)
+
+
+def test_what_one_text_of_a_batch_cannot_does_not_touch_the_others(monkeypatch):
+    system = system_of("bilstm")
+    classify = system.classify
+
+    def strict(texts):
+        if "film" in texts:
+            raise ValueError("no films.")
+        return classify(texts)
+
+    monkeypatch.setattr(system, "classify", strict)
+    asked = [prepare(system, text, None, (), "none", "it", None) for text in ("a dull town", "film", "river")]
+    one, refused, other = answer_prepared(asked)
+    assert isinstance(refused, InvalidRequest) and str(refused) == "it cannot read this: no films."
+    assert one.said == classify(["a dull town"])[0].said and other.said == classify(["river"])[0].said

@@ -1,7 +1,5 @@
 """Scores of words by every explanation, of the answer as it is and with words masked or deleted."""
 
-from time import monotonic
-
 import pytest
 import torch
 
@@ -11,7 +9,6 @@ from regard.data.padding import padded
 from regard.data.segments import by_word
 from regard.explanations import METHODS, explain
 from regard.inspection import InvalidRequest, inspect, word_scores
-from regard.inspection.deadline import DeadlineExceeded, deadline
 from regard.inspection.method_scores import methods
 
 
@@ -58,14 +55,3 @@ def test_masking_a_whole_sentence_still_has_gradients(method):
 def test_a_method_without_scores_says_why():
     with pytest.raises(InvalidRequest, match="no score by leave_one_out: .*nothing is left without it"):
         word_scores(inspect(system_of("bilstm"), "exquisite"), "leave_one_out")
-
-
-def test_what_checks_no_clock_begins_only_if_it_can_end(monkeypatch):
-    found = classified("first")
-    with deadline(monotonic() + 100):
-        assert word_scores(found, "flow").isfinite().all()
-    monkeypatch.setattr("regard.inspection.method_scores.FLOW", 1.0)
-    with deadline(monotonic() + 100), pytest.raises(DeadlineExceeded):
-        word_scores(found, "flow")
-    with deadline(monotonic() + 100):
-        assert word_scores(found, "rollout").isfinite().all()

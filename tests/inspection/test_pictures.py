@@ -8,7 +8,7 @@ import torch
 from inspection.test_inspected import classified, translated
 from inspection.tiny_runs import CLASSIFIERS, system_of
 from regard.explanations import METHODS
-from regard.inspection import InvalidRequest, controls, draw, resolve_options, word_scores
+from regard.inspection import InvalidRequest, controls, draw, inspect, resolve_options, word_scores
 from regard.inspection.captions import change_caption
 from regard.inspection.pictures import CELLS, picture_data
 
@@ -143,3 +143,22 @@ def test_a_view_is_drawn_from_what_was_inspected():
         draw(found, "pie")
     with pytest.raises(InvalidRequest, match='there is no "method" to choose here'):
         draw(found, "words", method="flow")
+
+
+def test_unknown_words_are_those_whose_tokens_are_not_in_the_vocabulary():
+    system = system_of("bilstm")
+    known = [word for word in sorted(system.tokenizer.inner.get_vocab()) if word.isalpha()][:2]
+    text = f"{known[0]} xylograph {known[1]} 👩‍🚀"
+    found = inspect(system, text)
+    assert found.unknown == [1, 3] and draw(found).unknown == (1, 3)
+    assert pictures(found)[0]["unknown"] == pictures(found, method="gradient")[0]["unknown"] == [1, 3]
+    less = inspect(system, text, words=[1], how="delete")
+    assert less.unknown == [3] and draw(less).unknown == (2,)  # the third column
+    first = inspect(system_of("first"), text)
+    assert draw(first, "heat_map").unknown == (2, 4)  # a position stands before the words
+    assert inspect(system_of("layers"), text).unknown == []  # bytes are all known
+
+
+def test_a_caption_of_words_does_not_speak_of_words_of_an_answer():
+    assert "bilstm over the words of the text" in draw(classified("bilstm")).caption
+    assert "answer word averaged" in draw(translated("heads")).caption

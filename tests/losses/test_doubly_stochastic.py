@@ -98,7 +98,7 @@ def test_bad_input_is_named():
         doubly_stochastic_penalty(torch.ones(2, 3, dtype=torch.int64))
     with pytest.raises(DtypeError, match="mask must be boolean"):
         doubly_stochastic_penalty(torch.ones(2, 3), mask=torch.ones(2, 3))
-    with pytest.raises(ShapeError, match=r"mask must broadcast to \(..., m, n\) with m=2, n=3"):
+    with pytest.raises(ShapeError, match=r"mask must broadcast to \(..., m, n\) = \(2, 3\); got \(4, 3\)"):
         doubly_stochastic_penalty(torch.ones(2, 3), mask=torch.ones(4, 3, dtype=torch.bool))
     with pytest.raises(ValueError, match="strength must be at least 0; got -1"):
         doubly_stochastic_penalty(torch.ones(2, 3), -1)

@@ -123,3 +123,10 @@ def test_derivatives_to_a_limit_for_each_row(name):
     assert (p == upper).any(), "some key is at its limit"
     assert gradcheck(map, (scores, upper), check_forward_ad=True)
     assert gradgradcheck(map, (scores, upper))
+
+
+@pytest.mark.parametrize("map", [bounded_softmax, bounded_sparsemax])
+def test_a_number_as_limit_is_not_rounded_to_half_precision(map):
+    """Three keys at 0.3 leave 0.1; at the 0.30078 of bfloat16 they would leave 0.0977."""
+    scores = torch.tensor([9.0, 9, 9, 0], dtype=torch.bfloat16)
+    assert map(scores, 0.3)[3] == torch.tensor(0.1, dtype=torch.bfloat16)

@@ -366,3 +366,14 @@ def test_learned_transitions_find_that_keys_come_in_spans():
     assert trained(free) < 0.75 * trained(fixed)
     T = free.transitions[0].detach()
     assert T[0, 0] + T[1, 1] - T[0, 1] - T[1, 0] > 2
+
+
+@pytest.mark.parametrize("states", [None, 3])
+def test_a_jacobian_by_batched_gradients(states):
+    torch.manual_seed(0)
+    x = torch.randn(5 if states is None else (5, states), dtype=torch.float64)
+    one, all = (
+        torch.autograd.functional.jacobian(partial(chain, states=states), x, vectorize=way)
+        for way in (False, True)
+    )
+    torch.testing.assert_close(one, all)

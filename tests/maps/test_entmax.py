@@ -364,3 +364,10 @@ def test_learning_alpha_reaches_a_wanted_sparsity():
         (layer(scores) - want).square().sum().backward()
         optimizer.step()
     assert layer.alpha.item() == pytest.approx(1.7, abs=0.01)
+
+
+@pytest.mark.parametrize("alpha", [1.3, 2.5, torch.tensor(1.7, device="meta")])
+def test_the_meta_device(alpha):
+    x = torch.randn(2, 5, device="meta", requires_grad=True)
+    entmax(x, alpha).sum().backward()
+    assert x.grad.shape == x.shape

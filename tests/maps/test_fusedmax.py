@@ -127,3 +127,23 @@ def test_bad_input_is_refused_by_name():
             fusedmax(torch.zeros(3), strength)
     with pytest.raises(ValueError, match="temperature must be above 0; got 0"):
         fusedmax(torch.zeros(3), 0.1, 0.0)
+
+
+@pytest.mark.parametrize("strength", [1e3, 1e14, 1e16, 1e300])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_enough_strength_fuses_all_keys(strength, dtype):
+    torch.manual_seed(0)
+    x = torch.randn(4, 40, dtype=dtype).requires_grad_()
+    hidden = torch.where(torch.arange(40) % 3 == 0, -torch.inf, 100 * x)
+    for scores, size in ((x, 40), (hidden, 26), (0 * x, 40)):
+        weights = fusedmax(scores, strength)
+        torch.testing.assert_close(weights, torch.where(scores == -torch.inf, 0, 1 / size).to(dtype))
+        (gradient,) = torch.autograd.grad(weights.square().sum(), x)
+        assert gradient.abs().max() < 1e-4
+
+
+def test_a_low_key_keeps_its_neighbours_apart_whatever_the_temperature():
+    x = torch.tensor([3e38, -3e38, 2.9e38])
+    assert fusedmax(x, temperature=0.5).tolist() == [1, 0, 0]
+    y = torch.tensor([0.2, -3e38, 0.0])
+    torch.testing.assert_close(fusedmax(y, temperature=0.5), fusedmax(torch.tensor([0.4, -100, 0.0])))

@@ -35,3 +35,17 @@ def test_bad_input_is_refused_by_name():
         softmax(torch.tensor(1.0))
     with pytest.raises(TypeError, match=r"scores must be a tensor; got list"):
         softmax([1.0, 2.0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("temperature", [0.25, torch.tensor(0.25)])
+def test_a_low_temperature_of_large_scores(dtype, temperature):
+    most = torch.finfo(dtype).max
+    if isinstance(temperature, torch.Tensor):
+        temperature = temperature.to(dtype)
+    x = torch.tensor([most, most, 0, -most, -torch.inf], dtype=dtype, requires_grad=True)
+    weights = softmax(x, temperature)
+    assert weights.tolist() == [0.5, 0.5, 0, 0, 0]
+    (gradient,) = torch.autograd.grad(weights[0], x)
+    assert gradient.tolist() == [1, -1, 0, 0, 0]
+    assert softmax(x[4:], temperature).tolist() == [0]

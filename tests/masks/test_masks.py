@@ -100,7 +100,7 @@ def test_what_is_no_mask_is_refused_with_a_hint(mask, hint):
 
 
 def test_a_mask_of_the_wrong_size_is_refused_with_a_hint():
-    with pytest.raises(ShapeError, match=r"n=4; got \(2, 5\)"):
+    with pytest.raises(ShapeError, match=r"\(3, 4\); got \(2, 5\)"):
         as_mask(torch.ones(2, 5, dtype=torch.bool)).rows(0, 3, 3, 4, 1, CPU)
 
 

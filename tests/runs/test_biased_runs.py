@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -12,6 +13,7 @@ from regard.core.settings import read_toml, toml
 from regard.core.tokens import EOS, UNK
 from regard.data import Encoded
 from regard.runs import fit, load, resolve
+from regard.tasks.translator import Translator
 from runs.tiny import SETTINGS
 
 
@@ -54,6 +56,21 @@ def test_a_word_nobody_knows_can_be_written(copying):
             assert share == pytest.approx(1) or token < len(system.source_tokenizer)
         assert re.sub(r"\[\[|\]\]", "", each.marked) == each.text
         assert each.attended["attention"].weights.shape[-2:] == (len(each.target_tokens) + 1, 4)
+
+
+def test_a_copied_word_that_nobody_knows_is_drawn(copying, tmp_path, monkeypatch):
+    decode = Translator.decode
+
+    def copied(self, sources, *rest):  # whatever it has learned by now, it writes the unknown word
+        return [
+            [replace(one, tokens=[len(self.target_tokenizer)])] for (one, *_) in decode(self, sources, *rest)
+        ]
+
+    monkeypatch.setattr(Translator, "decode", copied)
+    out = tmp_path / "words.html"
+    done = CliRunner().invoke(app, ["view", str(copying), "--text", "ba zorro", "--out", str(out)])
+    assert done.exit_code == 0 and done.stdout.splitlines()[0] == "zorro", done.output
+    assert "zorro" in out.read_text(encoding="utf-8")
 
 
 def test_translate_marks_what_was_copied(copying, tmp_path):

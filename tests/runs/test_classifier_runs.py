@@ -165,7 +165,7 @@ def test_vectors_are_what_words_begin_with(tmp_path):
         (
             [{"text": GOOD, "label": 1}, {"text": BAD, "label": 0}],
             [{"text": GOOD, "label": 2}],
-            "text 1: the label '2' is not among",
+            "line 1: the label '2' is not among",
         ),
         (
             [{"text": GOOD, "label": 1}, {"text": BAD, "label": 0}],

@@ -12,42 +12,49 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli import app
-from runs.tiny import options
+from regard.tasks import TASKS
+from runs.tiny import forked, options
 
 COMMAND = [sys.executable, "-c", "from regard.cli import main; main()"]
 
 
-def finish(folder: Path) -> bytes:
+def finish(folder: Path, task: str = "translation") -> bytes:
     """Train, or go on, in this process: only what is killed needs one of its own."""
-    done = CliRunner().invoke(app, options(folder, "--resume"), prog_name="regard")
+    done = CliRunner().invoke(app, options(folder, "--resume", task=task), prog_name="regard")
     assert done.exit_code == 0, done.output
     return (folder / "model.safetensors").read_bytes()
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    started = time.monotonic()
-    model = finish(tmp_path_factory.mktemp("whole") / "run")
-    return model, time.monotonic() - started
+    """The weights of a run that is not killed, and its seconds, by task; made when they are asked for."""
+    made: dict[str, tuple[bytes, float]] = {}
+
+    def run(task: str) -> tuple[bytes, float]:
+        if task not in made:
+            started = time.monotonic()
+            model = finish(tmp_path_factory.mktemp("whole") / "run", task)
+            made[task] = model, time.monotonic() - started
+        return made[task]
+
+    return run
 
 
-def killed(folder: Path, whole: tuple[bytes, float], moment: float) -> None:
-    model, seconds = whole
-    process = subprocess.Popen(
-        [*COMMAND, *options(folder)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+def killed(folder: Path, whole, moment: float, task: str = "translation") -> None:
+    model, seconds = whole(task)
+    process = forked(options(folder, task=task), folder.with_name("said"))
     deadline = time.monotonic() + 120
     if moment > 0.3:  # while it trains, whenever that begins
-        while (
-            process.poll() is None and time.monotonic() < deadline and not (folder / "checkpoints").exists()
-        ):
+        sign = folder / ("config.toml" if task == "alignment" else "checkpoints")
+        while not folder.with_name("said").exists() and time.monotonic() < deadline and not sign.exists():
             time.sleep(0.002)
         time.sleep((moment - 0.3) * 0.3 * seconds)
     else:
         time.sleep(moment * seconds)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert finish(folder) == model
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    assert finish(folder, task) == model
+    assert not [path for path in folder.rglob("*") if path.name.startswith(".")]
 
 
 @pytest.mark.parametrize("moment", [0.31, 0.6])
@@ -56,12 +63,13 @@ def test_killed_twice(tmp_path, whole, moment):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
-def test_killed_at_twenty_random_moments(tmp_path, whole, seed):
-    killed(tmp_path / "run", whole, random.Random(seed).random())
+@pytest.mark.parametrize("seed", range(50))
+def test_killed_at_fifty_random_moments(tmp_path, whole, seed):
+    task = list(TASKS)[seed % len(TASKS)]
+    killed(tmp_path / "run", whole, random.Random(seed).random(), task)
 
 
-def test_an_interrupt_saves_and_exits_with_130(tmp_path, whole):
+def test_an_interrupt_saves_and_exits_with_130(tmp_path):
     folder = tmp_path / "run"
     process = subprocess.Popen(
         [*COMMAND, *options(folder, "--set", "training.steps=100000")], stderr=subprocess.PIPE, text=True

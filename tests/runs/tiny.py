@@ -1,7 +1,11 @@
 """Runs small enough for tests, one of each task."""
 
+import os
 from pathlib import Path
 
+from typer.testing import CliRunner
+
+from regard.cli import app
 from regard.runs import fit, resolve
 
 SETTINGS = {
@@ -54,6 +58,23 @@ def changed(values, **groups):
 def trained(task: str, folder: Path):
     """The tiny run of a task, in a folder of its name."""
     return fit(resolve(EVERY[task]), folder / task)
+
+
+def forked(arguments: list[str], said: Path) -> int:
+    """The id of a process that runs `regard` with these arguments: a copy of this one.
+
+    What it prints on standard error is in a file when it ends.
+    """
+    process = os.fork()
+    if process:
+        return process
+    try:
+        done = CliRunner().invoke(app, arguments, prog_name="regard")
+        known = done.exception is None or isinstance(done.exception, SystemExit)
+        said.write_text(done.stderr if known else f"Traceback: {done.exception!r}", encoding="utf-8")
+        os._exit(done.exit_code)
+    finally:
+        os._exit(99)
 
 
 def options(folder: Path, *more: str, task: str = "translation") -> list[str]:

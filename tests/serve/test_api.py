@@ -1,20 +1,21 @@
 """The API: what it answers, what it refuses, and that nothing that is sent breaks it."""
 
 import json
+import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
+from contextlib import ExitStack, contextmanager
 from time import monotonic, sleep
+from urllib.parse import quote
 
 import pytest
-import torch
 
 from inspection.tiny_runs import COPIED as TEXT
 from regard.inspection import inspect
+from regard.inspection.inspected import CHARACTERS
 from regard.serve import Bounds
 from regard.serve.guard import HEADERS
 from regard.serve.messages import AnswerMessage, RunFacts
-from regard.serve.work_queue import QueueFull, WorkQueue
 from serve.tiny import serving
 
 NASTY = [
@@ -130,14 +131,14 @@ def test_only_json_is_read(client):
 
 def test_openapi_describes_all_that_the_page_uses(client):
     found = client.get("/api/openapi.json").json()
-    assert set(found["paths"]) == {"/api/runs", "/api/inspect", "/api/page", "/audit/{name}"}
+    assert set(found["paths"]) == {"/api/runs", "/api/health", "/api/inspect", "/api/page", "/audit/{name}"}
     described = found["paths"]["/api/inspect"]["post"]
     assert set(described["responses"]) >= {"200", "413", "422", "503", "504"}
     schemas = found["components"]["schemas"]
     asked = {"run", "text", "second", "words", "how", "options"}
     assert set(schemas["InspectionRequest"]["properties"]) == asked
     script = client.get("/assets/page.js").body.decode()
-    written = {path for path in found["paths"] if path.startswith("/api/")}  # a run says where its audit is
+    written = {"/api/runs", "/api/inspect", "/api/page"}  # a run says where its audit is
     assert {path for path in found["paths"] if path in script} == written and "run.audit" in script
     for path in ("/docs", "/redoc"):  # FastAPI's own ask another host for their scripts
         assert client.get(path).status == 404
@@ -181,33 +182,6 @@ def test_a_saved_page_holds_every_answer(client):
     assert client.post("/api/page", {**scene, "panels": []}).status == 422
 
 
-def test_a_queue_has_so_much_room():
-    queue, door = WorkQueue(room=2, seconds=30), Event()
-    first, second = queue._submit(door.wait), queue._submit(lambda: "done")
-    with pytest.raises(QueueFull):
-        queue._submit(lambda: None)
-    door.set()
-    assert first.result(10) and second.result(10) == "done"
-    until = monotonic() + 10
-    while queue.inside and monotonic() < until:
-        sleep(0.01)
-    assert queue.inside == 0
-    queue.close()
-    with pytest.raises(QueueFull):
-        queue._submit(lambda: None)
-
-
-def test_a_request_that_has_waited_too_long_is_refused():
-    queue, door = WorkQueue(room=2, seconds=0.05), Event()
-    queue._submit(door.wait)
-    second = queue._submit(lambda: "done")
-    sleep(0.1)
-    door.set()
-    with pytest.raises(QueueFull):
-        second.result(10)
-    queue.close()
-
-
 def test_a_full_server_says_so_and_recovers(runs):
     with serving(runs, Bounds(room=1)) as client:
         with ThreadPoolExecutor(12) as many:
@@ -219,19 +193,100 @@ def test_a_full_server_says_so_and_recovers(runs):
         assert client.inspect(TEXT).status == 200
 
 
-def test_work_that_takes_too_long_is_stopped(runs, monkeypatch):
-    system = runs["heads"].system
+@contextmanager
+def stuck(runs, monkeypatch, **bounds):
+    """A client of a server of which one run never answers, and holds the interpreter meanwhile."""
+    monkeypatch.setattr(runs["heads"].system, "translate", lambda _: re.match("(a*)*b", 60 * "a"))
+    with serving(runs, Bounds(**bounds)) as client:
+        yield client
 
-    def forever(_):
-        while True:
-            system.model.decoder_norm(torch.zeros(1, 32))
 
-    with serving(runs, Bounds(seconds=1)) as client:
-        with monkeypatch.context() as patch:
-            patch.setattr(system, "translate", forever)
-            reply = client.inspect(TEXT)
+def test_work_that_takes_too_long_is_ended(runs, monkeypatch):
+    with stuck(runs, monkeypatch, seconds=1) as client:
+        reply = client.inspect(TEXT)
         assert reply.status == 504 and "too long" in reply.json()["error"]
-        assert client.inspect(TEXT, "rnn").status == 200  # its thread is free again
+        page = client.post("/api/page", {"text": TEXT, "panels": [{"run": "rnn"}, {"run": "heads"}]})
+        assert page.status == 504
+        assert client.inspect(TEXT, "rnn").status == 200
+        assert client.get("/api/health").json() == {"state": "ready", "waiting": 0, "working": 0}
+
+
+@contextmanager
+def asking(client, count=1):
+    """Requests to the run that never answers; at the end of the block their clients hang up."""
+    body = json.dumps({"run": "heads", "text": TEXT}).encode()
+    head = "POST /api/inspect HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    there = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(count)]
+    for one in there:
+        one.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    yield
+    for one in there:
+        one.close()
+
+
+def test_what_takes_long_holds_up_nobody_else(runs, monkeypatch):
+    with stuck(runs, monkeypatch, seconds=60) as client, ExitStack() as slow:
+        for working in (1, 2, 3):
+            slow.enter_context(asking(client))
+            wait_for(lambda: client.get("/api/health").json()["working"] == working)  # noqa: B023
+            assert client.get("/").status == client.get("/api/runs").status == 200
+            started = monotonic()
+            assert client.inspect(TEXT, "rnn").status == 200
+            assert monotonic() - started < 20  # one second if nothing else runs on this machine
+        assert client.get("/api/health").json() == {"state": "ready", "waiting": 0, "working": 3}
+
+
+def test_what_nobody_waits_for_is_dropped(runs, monkeypatch):
+    with stuck(runs, monkeypatch, seconds=60) as client:
+        health = lambda: client.get("/api/health").json()  # noqa: E731
+        with asking(client, 40):
+            wait_for(lambda: health()["waiting"] + health()["working"] == 40 and health()["state"] == "busy")
+        wait_for(lambda: health() == {"state": "ready", "waiting": 0, "working": 0})  # long before 60 s
+
+
+def wait_for(what):
+    """Wait until this is so."""
+    until = monotonic() + 20
+    while not what():
+        assert monotonic() < until
+        sleep(0.02)
+
+
+SHAPES = {
+    "spaces": lambda n: "a" + (n - 4) * " " + "b c",
+    "lines": lambda n: "a" + (n - 4) * "\n" + "b c",
+    "one word": lambda n: (n - 4) * "a" + " b c",
+    "marks": lambda n: "a" + (n - 5) * "\u0301" + " b c",
+    "emoji": lambda n: (n // 2 * "\U0001f469\u200d")[: n - 4] + " b c",
+    "scripts": lambda n: (n // 8 * "aя字ש か")[: n - 4] + " b c",
+    "halves": lambda n: (n - 4) * "\ud800" + " b c",
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_largest_request_of_any_shape_takes_no_longer_than_a_moment(mixed_client, shape):
+    """An expression that backtracks took a hundred seconds for as many spaces."""
+    client, wait = mixed_client, 10
+    most = CHARACTERS * Bounds().longest
+    longer = SHAPES[shape](2 * most)
+    for text in (
+        SHAPES[shape](most),
+        longer[: int(len(longer) * Bounds().bytes / len(json.dumps(longer)) - 99)],
+    ):
+        for run in ("bilstm", "layers", "heads"):
+            for how in ("none", "mask", "delete"):
+                started = monotonic()
+                assert client.inspect(text, run, words=[2], how=how).status in (200, 422)
+                assert monotonic() - started < wait
+        started = monotonic()
+        page = {"text": text, "words": [0], "panels": [{"run": "bilstm"}, {"run": "layers"}]}
+        assert client.post("/api/page", page).status in (200, 422)
+        assert client.inspect("a", "pairs", second=text).status in (200, 422)
+        assert client.inspect("a", text).status == 422
+        assert client.inspect("a", "bilstm", options={"method": text}).status == 422
+        assert client.get(f"/audit/{quote(text[: 1 << 12], errors='replace')}").status in (404, 422)
+        assert client.get("/api/runs").status == client.get("/api/health").status == 200
+        assert monotonic() - started < 4 * wait
 
 
 def test_a_request_that_never_arrives_is_hung_up_on(runs):

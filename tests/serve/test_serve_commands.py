@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 from http.client import HTTPConnection
+from pathlib import Path
+from time import monotonic, sleep
 from urllib.parse import urlsplit
 
 import pytest
@@ -98,33 +100,46 @@ def test_runs_that_are_none_are_named(tmp_path):
     )
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_serve_prints_its_address_and_stops_when_told(host):
-    environment = {**os.environ, "REGARD_TOKEN": ""}
+@pytest.mark.parametrize(
+    ("host", "number"),
+    [("127.0.0.1", signal.SIGINT), ("0.0.0.0", signal.SIGTERM), ("127.0.0.1", signal.SIGKILL)],
+)
+def test_serve_prints_its_address_and_leaves_nothing_behind(host, number):
+    folders = [str(folder_of(name)) for name in ("heads", "sparse", "rnn")]
     process = subprocess.Popen(
-        [
-            *RUN,
-            "serve",
-            *(str(folder_of(name)) for name in ("heads", "sparse", "rnn")),
-            "--host",
-            host,
-            "--port",
-            "0",
-        ],
+        [*RUN, "serve", *folders, "--host", host, "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment,
+        env={**os.environ, "REGARD_TOKEN": ""},
     )
     try:
         address = urlsplit(process.stdout.readline().strip())
         assert address.hostname == host and ("token=" in address.query) == (host == "0.0.0.0")
         connection = HTTPConnection("127.0.0.1", address.port, timeout=30)
         connection.request("GET", f"/?{address.query}")
-        assert connection.getresponse().status == (303 if address.query else 200)
-        connection.close()
+        reply = connection.getresponse()
+        assert reply.status == (303 if address.query else 200) and reply.read() is not None
+        headers = {"Content-Type": "application/json", "Cookie": reply.headers.get("Set-Cookie", "")}
+        asked = ("POST", "/api/inspect", json.dumps({"run": "heads", "text": TEXT}), headers)
+        connection.request(*asked)
+        reply = connection.getresponse()
+        assert reply.status == 200 and reply.read()
+        (worker,) = workers_of(process.pid)
+        os.kill(worker, signal.SIGSTOP)  # it answers no more, and hears of nothing but SIGKILL
+        connection.request(*asked)
+        started = monotonic()
     finally:
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-    assert "serving heads, sparse, rnn" in said and "Traceback" not in said
-    assert process.returncode in (0, 130, -signal.SIGINT)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)  # whoever holds its output has ended, too
+    assert monotonic() - started < 15 and "Traceback" not in said  # the deadline of the request is 20 s
+    assert "serving heads, sparse, rnn" in said
+    assert process.returncode in (0, 130, -number)
+    while Path(f"/proc/{worker}").exists() and monotonic() < started + 30:
+        sleep(0.05)
+    assert not Path(f"/proc/{worker}").exists()
+
+
+def workers_of(pid):
+    """The processes that this one has started."""
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

@@ -15,7 +15,7 @@ from regard.cli import app
 
 @pytest.fixture(scope="module")
 def results(apart):
-    return [apart(case.measure, Effort()).json() for case in subject.cases(clients=8, seconds=1.5)]
+    return [apart(case.measure, Effort()).json() for case in subject.cases(clients=[8], seconds=1.5)]
 
 
 def test_answers_waiting_and_memory_are_measured(results):

@@ -90,6 +90,7 @@ def test_a_run_cut_off_between_its_last_step_and_its_end_is_finished_without_ano
     state = tmp_path / "checkpoints" / "00000060" / "state.json"
     held = json.loads(state.read_text())
     held["progress"]["finished"] = False
+    del held["digest"]
     state.write_text(json.dumps(held))
     (tmp_path / "model.safetensors").unlink()
     task = Parity()
@@ -202,3 +203,34 @@ def test_bfloat16_computes_in_half_precision_and_keeps_float32(tmp_path):
 def test_no_data_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="nothing to train on"):
         train(model(), Parity(count=0), SETTINGS, tmp_path, seed=1)
+
+
+@pytest.mark.parametrize("damaged", [(20,), (20, 30, 40)])
+def test_a_damaged_checkpoint_does_not_keep_a_run_from_its_end(tmp_path, damaged):
+    settings = Training(steps=40, warmup=0, rate=0.05, validate=10, average=3, schedule="constant")
+
+    class Late(Parity):  # they are damaged at the last validation, when all of them are there
+        def validate(self, model):
+            for step in damaged:
+                file = tmp_path / "checkpoints" / f"{step:08d}" / "model.safetensors"
+                if file.exists() and (tmp_path / "checkpoints" / "00000030").exists():
+                    file.write_bytes(b"x")
+            return super().validate(model)
+
+    said = []
+    assert train(model(), Late(), settings, tmp_path, seed=1, say=said.append).finished
+    assert sum("It is left out" in line for line in said) >= 1
+    last = read(tmp_path / "log.jsonl")[-1]
+    assert last["finished"] and 20 not in last.get("averaged", [])
+    assert all(tensor.isfinite().all() for tensor in final(tmp_path).values())
+
+
+def test_a_run_that_an_earlier_version_finished_goes_on_and_says_from_where(tmp_path):
+    train(model(), Parity(), SETTINGS, tmp_path, seed=1)
+    state = tmp_path / "checkpoints" / "00000060" / "state.json"
+    held = {"progress": json.loads(state.read_text())["progress"]}
+    state.write_text(json.dumps(held))
+    said = []
+    longer = Training(**{**vars(SETTINGS), "steps": 70})
+    assert train(model(), Parity(), longer, tmp_path, seed=1, say=said.append).step == 70
+    assert said == ["an earlier version finished this run: it goes on from the best weights."]

@@ -59,3 +59,10 @@ def test_what_other_ranks_take_is_not_read(encoded, monkeypatch):
     )
     list(RankBatches(encoded, 40, 0, Team(1, 2)).epoch(0))
     assert sum(read) <= len(encoded) / 2 + 1
+
+
+def test_a_batch_may_be_bounded_in_examples(encoded):
+    """Short examples then come in many batches, each of which is a step, and not in a few large ones."""
+    free, bound = (list(RankBatches(encoded, 40, 5, Team(), most).epoch(0)) for most in (0, 2))
+    assert max(map(len, free)) > 2 >= max(map(len, bound))
+    assert len(bound) > len(free) and sum(map(len, bound)) == sum(map(len, free)) == len(encoded)

@@ -1,6 +1,7 @@
 """Saved pages in a real Chromium: drawn, escaped, moved through by hand and by keys."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from every import EVERY, SOURCE, TARGET, M, N, weights
 from PIL import Image
 
 from regard.views import heads, heat_map, lines, steps, words
+from regard.views.ramps import place
 
 every_view = pytest.mark.parametrize("name", EVERY)
 
@@ -271,3 +273,119 @@ def test_the_scheme_may_change_while_the_page_is_open(open_page):
         f"document.querySelector('.regard-cells rect').getAttribute('fill') !== '{before}'"
     )
     assert page.locator("h3").inner_text() == "layer 2, head 1"
+
+
+@every_view
+def test_a_figure_is_as_high_as_what_is_in_it(name, open_page):
+    page = open_page(EVERY[name](), width=380)
+    inside, high = page.locator("figure").evaluate("f => [f.scrollHeight, f.clientHeight]")
+    assert inside <= high + 1  # else it overprints what follows
+
+
+BESIDE = """() => {
+    const mid = box => [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
+    const body = document.querySelector('.regard-body').getBoundingClientRect();
+    const grid = document.querySelector('.regard-scroll').grid;
+    const text = node => {
+        const range = document.createRange();
+        range.selectNodeContents(node);
+        return range.getBoundingClientRect();
+    };
+    return ['.regard-left', '.regard-top'].flatMap((side, axis) =>
+        [...document.querySelectorAll(`${side} .regard-word`)].map(node => {
+            const start = axis ? body.left : body.top, k = Number(node.dataset.index);
+            return Math.abs(mid(text(node))[1 - axis] - (start + (k + .5) * grid.cell));
+        }));
+}"""
+
+
+@pytest.mark.parametrize("clicks", [True, False], ids=["buttons", "spans"])
+@pytest.mark.parametrize("zooms", [0, 4])
+def test_words_stand_beside_their_rows_and_above_their_columns(open_page, clicks, zooms):
+    n = 60 if zooms else 4
+    page = open_page(heat_map(torch.eye(n), [f"s{i}" for i in range(n)], [f"t{i}" for i in range(n)]))
+    page.evaluate(
+        """may => regard.draw(document.getElementById('view'),
+            JSON.parse(document.getElementById('data').textContent), {mayClick: may})""",
+        clicks,
+    )
+    for _ in range(zooms):
+        page.get_by_label("smaller cells").click()
+    off = page.evaluate(BESIDE)
+    assert len(off) >= 8 and max(off) < 2
+    page.evaluate("document.querySelector('.regard-scroll').scrollTo(9999, 9999)")
+    page.wait_for_timeout(100)
+    ends = page.evaluate("""() => {
+        const frame = document.querySelector('.regard-scroll').getBoundingClientRect();
+        return [...document.querySelectorAll('.regard-left .regard-word')].map(
+            node => frame.bottom - node.getBoundingClientRect().bottom);
+    }""")
+    assert min(ends) > -0.5  # the last one is not clipped
+
+
+def test_words_have_the_colours_of_paper(open_page):
+    from regard.views.picture import shades
+
+    for p in (torch.full((4,), 0.25), torch.softmax(torch.arange(30.0), 0), torch.tensor([1e-4, -3e-4, 0])):
+        view = words(p)
+        page = open_page(view, color_scheme="light")
+        total = float(p.abs().sum()) if view.shares else 1.0
+        drawn = page.locator(".regard-lit").evaluate_all(
+            "w => w.map(e => [getComputedStyle(e).backgroundColor, parseFloat(e.lastChild.style.width)])"
+        )
+        for w, (colour, wide) in zip(p.tolist(), drawn, strict=True):
+            assert wide == pytest.approx(100 * place(w / total, len(p)), abs=0.1)
+            if w > 0:
+                found = [int(part) / 255 for part in colour[4:-1].split(", ")]
+                assert found == pytest.approx(shades()(place(w / total, len(p)))[:3], abs=0.03)
+        assert f"an equal share, 1/{len(p)} = " in page.locator(".regard-legend").inner_text()
+
+
+@pytest.mark.parametrize("view", [heat_map, words, lines])
+def test_unknown_words_are_marked_and_the_legend_says_so(open_page, view):
+    source = ["the", "xylograph", "town"]
+    page = open_page(replace(view(torch.full((2, 3), 1 / 3), source, ["a", "b"]), unknown=(1,)))
+    marked = page.locator(".regard-unknown:not(.regard-legend *)")
+    assert marked.all_text_contents() == ["xylograph"] and "unknown" in marked.get_attribute("title")
+    assert "unknown to the model" in page.locator(".regard-legend").inner_text()
+    assert open_page(view(torch.ones(1, 3), source)).locator(".regard-unknown").count() == 0
+
+
+def test_column_words_are_turned_whole_whatever_their_script(open_page):
+    page = open_page(heat_map(torch.ones(1, 1), ["☂☂"], ["☂☂"]))
+
+    def ink(side):
+        found = pixels(page, f".regard-{side} .regard-word").sum(-1) < 500
+        rows, columns = np.nonzero(found)
+        return found[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+
+    across, down = ink("left"), np.rot90(ink("top"), -1)  # read from below
+    high, wide = (min(one) for one in zip(across.shape, down.shape, strict=True))
+    straight, turned = (
+        (across[:high, :wide] != one[:high, :wide]).mean() for one in (down, np.rot90(ink("top")))
+    )
+    assert abs(across.shape[1] - down.shape[1]) <= 2 and straight <= turned
+
+
+def test_a_cell_has_no_number_below_a_hundredth(open_page):
+    page = open_page(heat_map(torch.tensor([[0.004, 0.996]])))
+    assert page.locator(".regard-cells rect").count() == 2
+    assert page.locator(".regard-numbers text").all_text_contents() == ["1"]
+
+
+def test_focus_and_the_open_table_stay_when_it_is_drawn_again(open_page):
+    page = open_page(heat_map(weights(), SOURCE, TARGET))
+    again = """() => regard.draw(document.getElementById('view'),
+        JSON.parse(document.getElementById('data').textContent), {selected: [1]})"""
+    page.locator("summary").click()
+    for what in (".regard-top .regard-word >> nth=1", "[aria-label='larger cells']", "summary"):
+        page.locator(what).focus()
+        page.evaluate(again)
+        assert page.locator(what).evaluate("e => e === document.activeElement"), what
+    assert page.locator("details[open] table").count() == 1
+    page.locator(".regard-scroll").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    said = tip(page)
+    page.evaluate(again)
+    assert tip(page) == said  # the same cell

@@ -28,6 +28,8 @@ def test_a_crop_keeps_accents_and_emoji_whole():
     assert cropped("abcdef", 4) == "abc…" and cropped("abcd", 4) == "abcd"
     assert cropped("e\u0301" * 4, 3) == "e\u0301e\u0301…"
     assert cropped("👩‍🚀👍🏽ab", 3) == "👩‍🚀👍🏽…"
+    wales = "🏴" + "".join(chr(0xE0000 + ord(letter)) for letter in "gbwls") + "\U000e007f"
+    assert cropped(f"🇩🇪🇫🇷{wales}ab", 4) == f"🇩🇪🇫🇷{wales}…"
 
 
 def test_the_first_letter_with_a_direction_decides():

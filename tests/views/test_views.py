@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import matplotlib
 import pytest
@@ -26,7 +27,9 @@ from regard.views import (
     steps,
     words,
 )
-from regard.views.picture import BELOW, COLOUR, check_file
+from regard.views.matrix_figure import short
+from regard.views.picture import BELOW, COLOUR, check_file, shades
+from regard.views.ramps import EQUAL, place
 
 WEIGHTS = torch.tensor([[0.5, 0.5, 0.0], [0.0, 1e-9, 1.0]])
 every_view = pytest.mark.parametrize("name", EVERY)
@@ -277,7 +280,8 @@ def test_words_with_scores_below_0_have_the_other_ramp_and_other_bars():
     thin, wide = bars_of([0.5, -0.5, 0.0])
     assert thin == [COLOUR, BELOW] and wide[0] != wide[1]  # what is exactly 0 has neither
     assert bars_of([0.5, 0.25, 0.0])[0] == [COLOUR, COLOUR]
-    assert bars_of([0.5, -0.25, 0.0])[1][0] == pytest.approx(bars_of([0.5, 0.25, 0.0])[1][0], abs=0.01)
+    signed, unsigned = bars_of([0.5, -0.25, 0.0])[1][0], bars_of([2 / 3, 1 / 3, 0.0])[1][0]
+    assert signed == pytest.approx(unsigned, abs=0.02)  # two thirds of the scores: one colour
 
 
 def test_bars_say_what_they_are_of():
@@ -285,3 +289,49 @@ def test_bars_say_what_they_are_of():
     view = bars({"a": torch.ones(2)}, unit="$kbit$")
     assert view.data()["unit"] == "$kbit$"
     assert view.drawn()._supylabel.get_text() == "$kbit$"
+
+
+def test_a_words_colour_follows_from_its_weight_and_the_number_of_words():
+    assert [place(1 / n, n) for n in (2, 4, 11, 400)] == [pytest.approx(EQUAL)] * 4  # an equal share
+    assert [place(w, n) for n in (1, 2, 50) for w in (0, 1)] == [0, 1] * 3
+    assert place(0.08, 100) - place(0.005, 100) > 0.2  # the words of a long text still differ
+    axes = words(torch.full((4,), 0.25), list("abcd")).drawn().axes[0]
+    assert axes.patches[0].get_facecolor() == pytest.approx(shades()(EQUAL), abs=0.01)  # pale, not black
+
+
+LONG = ["a", *["incomprehensibilities"] * 3, "unbelievable", "last"]
+
+
+@pytest.mark.parametrize("shares", [False, True])
+@pytest.mark.parametrize("source", [["one", "word"], LONG, LONG * 18, ["שלום", "עולם"]])
+def test_nothing_of_a_text_on_paper_is_clipped_and_it_has_a_legend(source, shares):
+    n = len(source)
+    view = words(torch.full((n,), 1 / n), source, shares=shares, title="predicted: 1 (probability 0.976)")
+    picture = replace(view, unknown=(0,)).figure()
+    picture.draw_without_rendering()
+    whole = picture.bbox
+    texts = [text for text in (*picture.texts, *picture.axes[0].texts) if text.get_text()]
+    for text in texts:
+        box = text.get_window_extent()
+        assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1, text
+    said = " ".join(text.get_text() for text in texts)
+    assert f"an equal share, 1/{n} = " in said and "unknown to the model" in said
+
+
+@pytest.mark.parametrize("view", [heat_map, lines])
+def test_unknown_words_are_boxed_on_paper(view):
+    picture = replace(view(torch.ones(1, 2), ["a", "b"], ["c"]), unknown=(1,)).figure()
+    panel = picture.axes[0]
+    boxed = {text.get_text(): text.get_bbox_patch() for text in (*panel.texts, *panel.get_xticklabels())}
+    assert boxed["b"] is not None and boxed["a"] is None
+    assert any("dotted box is unknown" in text.get_text().replace("\n", " ") for text in picture.texts)
+
+
+def test_a_cell_says_nothing_where_it_would_say_less_than_a_hundredth():
+    assert [short(w) for w in (0.004, -0.004, 0.006, -0.25, 1.0)] == ["", "", ".01", "−.25", "1"]
+
+
+def test_raw_scores_are_no_weights():
+    with pytest.raises(ValueError, match=r"got -4 to 3. Raw scores become weights by a map"):
+        heat_map(torch.tensor([[3.0, -4.0]]))
+    heat_map(torch.tensor([[0.5, -0.5]]))  # a difference

@@ -24,8 +24,8 @@ NEVER = 1e-9  # t(f | e) of known words that were never seen together
 class AlignerSettings:
     """How an aligner is trained."""
 
-    rounds: int = 6  # of expectation–maximisation, with jumps
-    first_rounds: int = 4  # without jumps, before them
+    rounds: int = 8  # of expectation–maximisation, with jumps
+    first_rounds: int = 2  # without jumps, before them
     empty: float = 0.05  # p₀: the share of words that nothing stands for
     even: float = 0.1  # the share of jumps to anywhere
     forms: float = 2.0  # κ: how many sightings the forms of a word are worth

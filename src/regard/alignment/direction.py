@@ -3,7 +3,9 @@
     t(f | e) = (c(e, f) + κ · t(form f | form e) · p(f | form f)) / (c(e) + κ)
 
 A rare word is helped by what is known of words that begin like it, taken for forms of the same word. Jumps
-of more than REACH words share one count, and all have at least a little probability.
+of REACH words or more share one count, that of a jump to one of the words there: where s words are that far,
+each of them counts 1/s. Without that, each had the count of all, and in sentences longer than REACH, the more
+so the longer they were, far jumps crowded out near ones. All jumps have at least a little probability.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +26,7 @@ class Direction:
     sizes: tuple[int, int]
     table: Floats  # (pairs,): t(word | given)
     empty: Floats = field(init=False)  # (sizes[1],): t(word | the empty word)
-    jumps: Floats = field(init=False)  # (2 · REACH + 1,): counts from −REACH to REACH
+    jumps: Floats = field(init=False)  # (2 · REACH + 1,): counts from −REACH to REACH, to one word each
     first: Floats = field(init=False)  # (REACH + 1,): of the first word looked at
 
     def __post_init__(self) -> None:
@@ -41,8 +43,8 @@ class Direction:
         """Take expected counts (n + 1, n) of jumps in sentences of n words, by n."""
         jumps, first = np.full(2 * REACH + 1, 1e-3), np.full(REACH + 1, 1e-3)
         for n, count in counts.items():
-            jumps += np.bincount(_distances(n).ravel(), count[1:].ravel(), 2 * REACH + 1)
-            first += np.bincount(_places(n), count[0], REACH + 1)
+            jumps += np.bincount(_distances(n).ravel(), (count[1:] / _sharing(n)).ravel(), 2 * REACH + 1)
+            first += np.bincount(_places(n), count[0] / np.bincount(_places(n))[_places(n)], REACH + 1)
         self.jumps, self.first = jumps, first
 
     def learn_words(self, counts: Floats, empty: Floats, forms: "Forms", kappa: float) -> None:
@@ -92,5 +94,15 @@ def _distances(n: int) -> Ints:
     return clipped
 
 
+def _sharing(n: int) -> Ints:
+    """(n, n): how many words, seen from each word, share the count of each."""
+    places = np.arange(n)
+    before, after = np.maximum(places - REACH + 1, 1)[:, None], np.maximum(n - places - REACH, 1)[:, None]
+    away = places[None] - places[:, None]
+    shared: Ints = np.where(away <= -REACH, before, np.where(away >= REACH, after, 1))
+    return shared
+
+
 def _places(n: int) -> Ints:
+    """The count that each first word looked at belongs to."""
     return np.minimum(np.arange(n), REACH)

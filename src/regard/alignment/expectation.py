@@ -4,8 +4,11 @@
     M   tables from the counts of links; jumps from the counts of each direction itself
 
 The product makes each direction believe what the other can see, which is what keeps rare words from
-collecting links that nobody else claims. The first rounds are IBM model 1; to begin with, words that begin
-alike (names, numbers, cognates) are likelier to stand for each other.
+collecting links that nobody else claims. The first rounds are IBM model 1, few of them: it soon takes words
+that happen to share a sentence for translations, and the more, the longer the sentences are. As long as
+nothing is known the product is about 1/mn and a long sentence would hardly count, so in these rounds it is
+scaled to what each word claims. To begin with, words that begin alike (names, numbers, cognates) are likelier
+to stand for each other.
 
 All pairs are kept in memory: 4 bytes for each word of the target and each word of its source.
 
@@ -76,7 +79,8 @@ def _round(
                 marginals = independent(lexical, none, settings.empty)
             likelihood[side] += marginals.log_likelihood
             found.append(marginals.links)
-        links = found[0] * found[1].transpose(0, 2, 1)  # (b, m, n)
+        both = found[0], found[1].transpose(0, 2, 1)
+        links = both[0] * both[1] if jumping else scaled(*both)  # (b, m, n)
         counts.add(cells, links)
         for side, (words, axis) in enumerate(((group.target, 2), (group.source, 1))):
             unclaimed = np.maximum(1 - links.sum(axis), 0)
@@ -87,6 +91,20 @@ def _round(
         if jumping:
             direction.learn_jumps(jumps[side])
     return likelihood[0], likelihood[1]
+
+
+def scaled(forward: Floats, reverse: Floats) -> Floats:
+    """The product (b, m, n), its rows scaled to the sums of forward's, its columns to those of reverse's.
+
+    The geometric mean of both: a word's links count about as much as it claims, however many words there are.
+    """
+    both = forward * reverse
+    rows, columns = (
+        one.sum(axis, keepdims=True) / np.maximum(both.sum(axis, keepdims=True), 1e-300)
+        for one, axis in ((forward, 2), (reverse, 1))
+    )
+    found: Floats = both * np.sqrt(rows * columns)
+    return found
 
 
 class Counts:

@@ -69,6 +69,7 @@ class Aligned:
     links: list[Links]
     rule: Rule
     remarks: list[str] = field(default_factory=list)
+    view: HeadView | None = None  # the head they come from; None without attention
 
 
 def align(
@@ -136,7 +137,7 @@ def align(
         links += found
         if progress is not None:
             progress(len(links))
-    return Aligned(links, rule, remarks)
+    return Aligned(links, rule, remarks, view)
 
 
 def align_by_aligner(

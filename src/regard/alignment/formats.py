@@ -22,17 +22,25 @@ NAACL = re.compile(r"(\d+)\s+(\d+)\s+(\d+)(?:\s+([SP]))?(?:\s+[\d.eE+-]+)?")
 Sizes = Sequence[tuple[int, int]]  # words of source and target, sentence by sentence
 
 
-def read(path: str | Path, sizes: Sizes, *, base: int | None = None, gold: bool = False) -> list[Links]:
+def read(
+    path: str | Path,
+    sizes: Sizes,
+    *,
+    base: int | None = None,
+    gold: bool = False,
+    skipped: list[str] | None = None,
+) -> list[Links]:
     """The links of each sentence in a Pharaoh or NAACL file, checked against the sentences' sizes.
 
-    A gold file may be about the first sentences alone, and has links for each of them that has words.
+    A gold file may be about the first sentences alone, and has links for each of them that has words. Links
+    out of range are an error, or, where `skipped` is given, left out and said there, one line each.
     """
     if base not in (None, 0, 1):
         raise ValueError(f"base must be 0 or 1, or None to find out; got {base!r}.")
     text = [line.strip() for line in lines(path)]
     first = next((line for line in text if line), "")
     if NAACL.fullmatch(first):
-        return _naacl(Path(path), text, sizes, gold)
+        return _naacl(Path(path), text, sizes, gold, skipped)
     if len(text) > len(sizes):
         raise DataError(f"{path}, line {len(sizes) + 1}: there are only {len(sizes):,} sentences.")
     if len(text) < len(sizes) and not gold:
@@ -44,8 +52,13 @@ def read(path: str | Path, sizes: Sizes, *, base: int | None = None, gold: bool 
                 raise DataError(
                     f"{path}, line {k}: no links, and the sentence has words ({size[0]} and {size[1]})."
                 )
-    base = _base(Path(path), found, sizes) if base is None else base
-    return [_checked(marks, size, base, f"{path}, line {k}") for k, marks, size in _numbered(found, sizes)]
+    if base is None:
+        fewest = None if skipped is None else _fewest_out_of_range(found, sizes)
+        base = _base(Path(path), found, sizes) if fewest is None else fewest
+    return [
+        _checked(marks, size, base, f"{path}, line {k}", skipped)
+        for k, marks, size in _numbered(found, sizes)
+    ]
 
 
 def write(links: Iterable[Links], *, base: int = 0) -> Iterable[str]:
@@ -98,20 +111,44 @@ def _base(path: Path, found: list[Marks], sizes: Sizes) -> int:
     return 0 if last is None else 1
 
 
-def _checked(marks: Marks, size: tuple[int, int], base: int, where: str) -> Links:
+def _fewest_out_of_range(found: list[Marks], sizes: Sizes) -> int | None:
+    """0 or 1, whichever leaves fewer links out of range; None if both leave as many."""
+    zero, one = (
+        sum(
+            _beyond(*mark, size, base) is not None
+            for _, marks, size in _numbered(found, sizes)
+            for mark in marks
+        )
+        for base in (0, 1)
+    )
+    return None if zero == one else int(one < zero)
+
+
+def _beyond(i: int, mark: str, j: int, size: tuple[int, int], base: int) -> str | None:
+    """Why a link is out of range, if it is."""
+    for number, words, side in ((i, size[0], "source"), (j, size[1], "target")):
+        if not base <= number < words + base:
+            return f"{i}{mark}{j} is out of range: the {side} has {words} words, counted from {base}."
+    return None
+
+
+def _checked(
+    marks: Marks, size: tuple[int, int], base: int, where: str, skipped: list[str] | None = None
+) -> Links:
     """Links counted from 0, all inside the sentence."""
-    sure: set[Link] = set()
-    possible: set[Link] = set()
+    links: dict[str, set[Link]] = {"-": set(), "p": set()}
     for i, mark, j in marks:
-        for number, words, side in ((i, size[0], "source"), (j, size[1], "target")):
-            if not base <= number < words + base:
-                what = f"the {side} has {words} words, counted from {base}"
-                raise DataError(f"{where}: {i}{mark}{j} is out of range: {what}.")
-        (sure if mark == "-" else possible).add((i - base, j - base))
-    return Links(frozenset(sure), frozenset(possible))
+        beyond = _beyond(i, mark, j, size, base)
+        if beyond is None:
+            links[mark].add((i - base, j - base))
+        elif skipped is None:
+            raise DataError(f"{where}: {beyond}")
+        else:
+            skipped.append(f"{where}: {beyond}")
+    return Links(frozenset(links["-"]), frozenset(links["p"]))
 
 
-def _naacl(path: Path, text: list[str], sizes: Sizes, gold: bool) -> list[Links]:
+def _naacl(path: Path, text: list[str], sizes: Sizes, gold: bool, skipped: list[str] | None) -> list[Links]:
     found: list[Marks] = [[] for _ in sizes]
     last = 0
     for k, line in enumerate(text, start=1):
@@ -128,7 +165,13 @@ def _naacl(path: Path, text: list[str], sizes: Sizes, gold: bool) -> list[Links]
         last = max(last, number)
         if i and j:
             mark = (i, "p" if match[4] == "P" else "-", j)
-            _checked([mark], sizes[number - 1], 1, f"{path}, line {k}")
-            found[number - 1].append(mark)
+            links = _checked([mark], sizes[number - 1], 1, f"{path}, line {k}", skipped)
+            found[number - 1] += [mark] * len(links.possible)
     kept = found[:last] if gold else found
     return [_checked(marks, size, 1, str(path)) for _, marks, size in _numbered(kept, sizes)]
+
+
+def said_skipped(skipped: list[str]) -> list[str]:
+    """How many links were skipped, and the first, as one line; none if there are none."""
+    count = f"{len(skipped):,} gold link{'s' if len(skipped) > 1 else ''} skipped"
+    return [f"{count}; the first: {skipped[0]}"] if skipped else []

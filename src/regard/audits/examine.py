@@ -106,6 +106,7 @@ def plan(case: Case, *, quick: bool) -> Plan:
         "permutation": options["permutation"]["shuffles"] * again,
         "adversary": (3 * options["adversary"]["steps"] + options["adversary"]["draws"]) * again,
         "removal": 4 * n * again,
+        "joint_erasure": 6 * again,
         "contradiction": n * again + once,
         "leave_one_out_correlation": n * once,
     }
@@ -153,7 +154,10 @@ def examine(
             listen(test.name, findings[test.name])
     findings = {test: findings[test] for test in in_order(findings)}
     verdict = judge(findings, name)
-    graded = verdict.grade, verdict.answer, verdict.conditions
+    answer = verdict.answer
+    if verdict.grade is None and len(case) < FEWEST:
+        answer = f"{answer.rstrip('.')}: an audit needs {FEWEST} texts or more, and got {len(case)}."
+    graded = verdict.grade, answer, verdict.conditions
     agree, disagree = examples(case)
     return Report(
         name, *graded, findings, len(case), quick, seed, verdict.advice, planned.left_out, agree, disagree

@@ -22,6 +22,12 @@ Statistic = Callable[[Tensor], Tensor]  # (draws, N) to (draws,)
 mean: Statistic = partial(torch.mean, dim=-1)
 
 
+def median(values: Tensor, dim: int = -1) -> Tensor:
+    """The median along an axis; of an even number the mean of the middle two (torch takes the lower)."""
+    ordered, n = values.sort(dim).values, values.shape[dim]
+    return 0.5 * (ordered.select(dim, (n - 1) // 2) + ordered.select(dim, n // 2))
+
+
 def tvd(p: Tensor, q: Tensor) -> Tensor:
     """Total variation distance of distributions (..., c): (...), from 0 to 1."""
     return 0.5 * (p - q).abs().sum(-1)

@@ -9,9 +9,11 @@ from typing import Any
 
 from regard.audits.register import OLD_NAMES, Finding
 from regard.audits.verdict import ConditionResult
-from regard.core.files import write_text
+from regard.core.files import read_text, write_text
 
 LIMITS = (
+    'That attention "is not" evidence does not say why: weights that were made to deceive and weights that '
+    "the model merely does not need get the same answer.",
     "It is about these texts, and texts like them: another kind of text needs another audit.",
     "It says whether weights are evidence of what the model used, not whether the model is right, nor "
     "whether people find the weights plausible; plausibility, where measured, is shown separately and not "
@@ -21,6 +23,7 @@ LIMITS = (
     "The thresholds of the grade were fitted on models whose faithfulness is known by construction; the "
     "documentation says how often the grade was wrong on others of these.",
 )
+LARGEST = 1 << 24  # bytes of a report that is read; one on ten thousand texts has fewer
 
 
 @dataclass(frozen=True)
@@ -93,9 +96,13 @@ class Report:
         """The report in a .json file."""
         path = Path(path)
         try:
-            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, KeyError, TypeError):
+            return cls.from_dict(json.loads(read_text(path, LARGEST), parse_constant=_no_number))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ValueError(f"{path} is not a report that regard has saved.") from None
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON.")
 
 
 def _clean(value: Any) -> Any:

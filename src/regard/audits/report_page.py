@@ -116,8 +116,9 @@ def _tests(report: Report, condition: str | None) -> str:
         if AUDITS[name].condition != condition or finding.value is None:
             continue
         interval = "" if finding.interval is None else "{:.3f} – {:.3f}".format(*finding.interval)
+        says = finding.says + ("; it limits the grade, and is in no mean" if AUDITS[name].gate else "")
         rows.append(
-            f"<td><strong>{escape(_named(name))}</strong><br><small>{_text(finding.says)}</small></td>"
+            f"<td><strong>{escape(_named(name))}</strong><br><small>{_text(says)}</small></td>"
             f"{_figure(finding.value)}{_number(interval)}{_figure(finding.baseline)}"
             f"{_number(f'{finding.inputs:,}')}<td>{strip(name, finding)}</td>"
         )
@@ -180,8 +181,8 @@ def _histograms(report: Report, number: int, views: Views) -> str:
         edges = torch.linspace(low, high, BINS + 1, dtype=torch.float64)
         numbers = torch.tensor(values, dtype=torch.float64).clamp(low, high)
         counts = torch.histogram(numbers, edges).hist / len(values)
-        labels = [f"{float(edge):.2f}" for edge in edges[:-1]]
-        drawn = bars({name: counts}, labels, unit="share of texts", caption=f"{name}: share of texts")
+        labels = [f"{round(float(edge), 6) + 0.0:.2f}" for edge in edges[:-1]]
+        drawn = bars({name: counts}, labels, unit="share of texts", caption="Share of texts.")
         key = f"plot{number}-{len(parts)}"
         views[key] = drawn.data()
         parts.append(f'<div id="{key}"></div>')
@@ -193,15 +194,14 @@ def _examples(title: str, found: Sequence[Example], key: str, views: Views) -> s
         return ""
     parts = []
     for i, example in enumerate(found):
-        most = max(example.evidence) or 1.0
-        evidence = [one / most for one in example.evidence]
         parts.append(f"<h3>{_text(example.says)}; rank correlation {example.tau:.2f}</h3>")
-        for name, scores in (("weights", example.weights), ("change without it", evidence)):
+        for name, scores in (("weights", example.weights), ("change without it", example.evidence)):
             place = f"{key}-{i}-{name.split()[0]}"
-            view = words(torch.tensor(scores, dtype=torch.float64), example.words).data()
+            shares = scores is example.evidence
+            view = words(torch.tensor(scores, dtype=torch.float64), example.words, shares=shares).data()
             views[place] = {**view, "caption": "", "note": ""}
             parts.append(f'<p class="faint">{name}</p><div id="{place}"></div>')
-    note = "Above, weights; below, the change of the prediction without the word (the largest change is 1)."
+    note = "Above, weights; below, the change of the prediction without the word, as a share of all changes."
     return f'<h2>{escape(title)}</h2><p class="faint">{note}</p>{"".join(parts)}'
 
 

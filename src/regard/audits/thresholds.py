@@ -21,19 +21,20 @@ GIVEN: dict[str, Ramp] = {
 }
 
 FIXED: dict[str, Ramp] = {
-    "comprehensiveness": (0.02, 0.41),
+    "comprehensiveness": (0.02, 0.42),
     "contradiction": (0.95, 0.0),
-    "erasure": (0.0, 0.22),
-    "leave_one_out_correlation": (0.02, 0.89),
-    "permutation": (0.0, 0.5),
-    "removal": (0.0, -0.36),
-    "uniform": (0.0, 0.66),
+    "erasure": (0.0, 0.14),
+    "joint_erasure": (0.0, 0.44),
+    "leave_one_out_correlation": (0.02, 0.85),
+    "permutation": (0.0, 0.58),
+    "removal": (0.0, -0.35),
+    "uniform": (0.0, 0.65),
 }
 
 TRAINED: dict[str, Ramp] = {
-    "deception": (-0.01, 1.03),
-    "frozen": (-0.1, 0.26),
-    "trained_adversary": (0.12, 1.01),
+    "deception": (0.0, 0.93),
+    "frozen": (-0.09, 0.26),
+    "trained_adversary": (0.16, 0.87),
 }
 
 RAMPS: dict[str, Ramp] = {**GIVEN, **FIXED, **TRAINED}

@@ -3,6 +3,8 @@
 Any score, any row map, any mask and term, at memory linear in n: nothing of size m × n outlives its block.
 """
 
+from math import prod
+
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -15,7 +17,7 @@ BUDGET = 1 << 22  # numbers held at once while scoring a block
 
 def size(call: Call) -> int:
     """Numbers the plain backend would hold for this call."""
-    return call.batch.numel() * call.m * call.n * int(getattr(call.score, "per_pair", 1))
+    return prod(call.batch) * call.m * call.n * int(getattr(call.score, "per_pair", 1))
 
 
 def blocks(call: Call) -> Tensor:

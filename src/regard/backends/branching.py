@@ -31,6 +31,7 @@ def branching(
     facts, tensors = facts_of(map), (query, keys, values)
     if (
         not isinstance(score, Factored)
+        or score.uses_place
         or facts is None
         or facts.acts_on == "matrix"
         or facts.stochastic

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from regard.core.place import Place
 from regard.core.recorders import Change
-from regard.core.shapes import joined
+from regard.core.shapes import joined, widened
 from regard.maps.table import Map, facts_of
 from regard.masks.mask import Given, Mask
-from regard.scores.score import score_at
+from regard.scores.score import Factored, score_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +95,12 @@ class Call:
         if getattr(self.score, "uses_place", False):
             place = replace(self.where(), visible=visible)
         return score_at(self.score, self.query, self.keys, place, bool(getattr(self.map, "states", None)))
+
+    def factors(self) -> tuple[Tensor, Tensor]:
+        """Query (..., m, d) and keys (..., n, d) whose dot products are θ, of a `Factored` score."""
+        assert isinstance(self.score, Factored)
+        place = (self.where(),) if self.score.uses_place else ()
+        return self.score.factors(widened(self.query), widened(self.keys), *place)
 
     def weights(self, scores: Tensor, visible: Tensor | None) -> Tensor:
         """p (..., m, n): the map under the mask, before any intervention."""

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from regard.backends import flash, sparse
+from regard.backends import flash, sparse, step
 from regard.backends.blocks import blocks, size
 from regard.backends.call import Call
 from regard.backends.plain import plain
@@ -18,11 +18,22 @@ def dispatch(call: Call) -> tuple[Tensor, Tensor | None]:
         return plain(call)
     if transformed():
         return plain(call)[0], None
+    if step.takes(call) and (context := step.step(call)) is not None:
+        return context, None
     if flash.takes(call):
         return flash.flash(call), None
     if sparse.takes(call):
         return sparse.sparse(call), None
-    return (blocks(call) if size(call) > LARGE else plain(call)[0]), None
+    return (blocks(call) if _large(call) else plain(call)[0]), None
+
+
+def _large(call: Call) -> bool:
+    """Whether memory counts; of a size that is only known when what is compiled runs, no."""
+    if torch.compiler.is_compiling():
+        from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+        return statically_known_true(size(call) > LARGE)
+    return size(call) > LARGE
 
 
 def transformed() -> bool:

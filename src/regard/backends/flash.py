@@ -1,7 +1,8 @@
 """The flash backend: softmax of a dot product through torch's own `scaled_dot_product_attention`.
 
-Its kernels keep no m × n numbers. The CPU one has no second derivative, so the gradient is taken inside a
-Function: asked for with `create_graph`, it is that of the plain steps.
+Its fused kernels keep no m × n numbers, and have no second derivative. So the gradient is taken inside a
+Function: asked for with `create_graph`, it is that of the plain steps. What backward needs is saved by
+`save_for_backward`, not in a graph of its own: checkpointing would run everything again for each such graph.
 """
 
 from collections.abc import Callable
@@ -10,11 +11,24 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend
+from torch.utils.flop_counter import (
+    flop_registry,
+    register_flop_formula,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+)
 
 from regard.backends.call import Call
 from regard.core.shapes import widened
 from regard.masks import Causal
 from regard.scores.score import Factored
+
+ATEN = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+ATEN_BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+if ATEN not in flop_registry:  # torch counts 0 for its kernels on the CPU
+    register_flop_formula(ATEN)(lambda *shapes, **_: sdpa_flop_count(*shapes[:3]))
+    register_flop_formula(ATEN_BACKWARD)(lambda *shapes, **_: sdpa_backward_flop_count(*shapes[:4]))
 
 
 def takes(call: Call) -> bool:
@@ -26,15 +40,14 @@ def takes(call: Call) -> bool:
 
 def flash(call: Call) -> Tensor:
     """Context (..., m, d_v)."""
-    assert isinstance(call.score, Factored)  # takes(call)
-    query, keys = call.score.factors(widened(call.query), widened(call.keys))
+    query, keys = call.factors()
     visible = None if _is_causal(call) else call.visible(0, call.m)
     if visible is not None and call.sees is not None:
         visible = visible | ~call.sees.unsqueeze(-1)  # torch wants every query to see something: undone below
     causal = call.mask is not None and visible is None
     batch = call.batch
     query, keys, values = (t.expand(*batch, *t.shape[-2:]) for t in (query, keys, widened(call.values)))
-    if torch.compiler.is_compiling() or not call.tracked:
+    if torch.compiler.is_compiling() or not call.tracked or not _fused(query, keys, values, visible, causal):
         context = _sdpa(query, keys, values, visible, causal)
     else:
         run: Callable[..., Tensor] = _Flash.apply
@@ -59,31 +72,50 @@ def _sdpa(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None, c
     return F.scaled_dot_product_attention(query, keys, values, visible, is_causal=causal, scale=1.0)
 
 
+def _fused(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None, causal: bool) -> bool:
+    """Whether torch takes a fused kernel for these, not its own plain steps, which have all derivatives."""
+    choice: int = torch._fused_sdp_choice(query, keys, values, visible, 0.0, causal, scale=1.0)
+    return choice != int(SDPBackend.MATH.value)
+
+
+def _added(visible: Tensor | None, like: Tensor) -> Tensor | None:
+    """The mask as the CPU's kernel wants it: 0 or −inf."""
+    if visible is None:
+        return None
+    return torch.zeros_like(visible, dtype=like.dtype).masked_fill(~visible, float("-inf"))
+
+
 class _Flash(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, query: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None, causal: bool
     ) -> Tensor:
-        with torch.enable_grad():
-            inputs = [t.detach().requires_grad_(t.requires_grad) for t in (query, keys, values)]
-            context = _sdpa(inputs[0], inputs[1], inputs[2], visible, causal)
-        ctx.graph, ctx.visible, ctx.causal = (context, inputs), visible, causal
-        ctx.save_for_backward(query, keys, values)
-        return context.detach()
+        ctx.causal, kept = causal, ()
+        context: Tensor
+        if query.is_cpu:
+            mask = _added(visible, query)
+            context, *kept = ATEN(query, keys, values, 0.0, causal, attn_mask=mask, scale=1.0)
+            kept = context, *kept
+        else:  # other devices have several kernels, each with its own: backward runs it again
+            context = _sdpa(query, keys, values, visible, causal)
+        ctx.save_for_backward(query, keys, values, visible, *kept)
+        return context
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        needed = ctx.needs_input_grad[:3]
-        if torch.is_grad_enabled():
-            inputs = [t.view_as(t) for t in ctx.saved_tensors]  # apart, even where they are one tensor
-            context = _steps(inputs[0], inputs[1], inputs[2], ctx.visible, ctx.causal)
-            again = True
-        else:
-            context, inputs = ctx.graph
-            again = False
+        query, keys, values, visible, *kept = ctx.saved_tensors
+        needed, again = ctx.needs_input_grad[:3], torch.is_grad_enabled()
+        if kept and not again:
+            settings = {"attn_mask": _added(visible, query), "scale": 1.0}
+            found = ATEN_BACKWARD(gradient, query, keys, values, *kept, 0.0, ctx.causal, **settings)
+            return *found, None, None
+        with torch.enable_grad():  # inputs apart, even where they are one tensor
+            inputs = [t.view_as(t) if again else t.detach().requires_grad_() for t in (query, keys, values)]
+            run: Callable[..., Tensor] = _steps if again else _sdpa
+            context = run(*inputs, visible, ctx.causal)
         wanted = [t for t, need in zip(inputs, needed, strict=True) if need]
-        found = iter(torch.autograd.grad(context, wanted, gradient, retain_graph=True, create_graph=again))
-        return *(next(found) if need else None for need in needed), None, None
+        grads = iter(torch.autograd.grad(context, wanted, gradient, create_graph=again))
+        return *(next(grads) if need else None for need in needed), None, None
 
 
 def _steps(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None, causal: bool) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from regard.backends.call import Call
 from regard.core.errors import ShapeError
+from regard.core.recorders import marked
 from regard.core.shapes import widened
 from regard.kernels.attention.dropout_operator import dropout
 
@@ -25,4 +26,5 @@ def plain(call: Call) -> tuple[Tensor, Tensor]:
             )
         weights = changed.to(weights.dtype)
     spent = dropout(weights, call.dropout) if call.dropout else weights
-    return torch.matmul(spent, widened(call.values)), weights
+    context = torch.matmul(spent, widened(call.values))
+    return context if call.change is None else marked(context, call.change), weights

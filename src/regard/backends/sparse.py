@@ -26,8 +26,7 @@ def takes(call: Call) -> bool:
 
 def sparse(call: Call) -> Tensor:
     """Context (..., m, d_v)."""
-    assert isinstance(call.score, Factored)  # takes(call)
-    query, keys = call.score.factors(widened(call.query), widened(call.keys))
+    query, keys = call.factors()
     values = widened(call.values)
     batch, m, n = call.batch, call.m, call.n
     query, keys, values = (

@@ -3,7 +3,8 @@
 `regard serve` runs in a process of its own, on a run made for the purpose: the demo's Transformer, hardly
 trained, which writes targets as long as it may (12 tokens). Each client has one connection and asks for
 another sentence whenever it has its answer. A full server answers 503 with Retry-After; a client then waits
-about as long. Anything but 200 and 503 is an error, and no error is allowed.
+about as long. Anything but 200 and 503 is an error, and no error is allowed. Memory is of the server and its
+workers, which share most of it.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -28,6 +29,7 @@ from regard.data import CORPORA
 from regard.runs import fit, resolve
 
 GROUPS = ["serving"]
+CLIENTS = (16, 200)
 MODEL = {"name": "transformer", "width": 128, "inner": 256, "heads": 4, "layers": 2, "dropout": 0.0}
 SETTINGS: dict[str, Any] = {
     "task": "translation",
@@ -62,29 +64,34 @@ class Load:
         return self.seconds / len(self.waits)
 
 
-def cases(clients: int = 200, seconds: float = 30.0) -> list[TimedCase]:
+def cases(clients: Sequence[int] = CLIENTS, seconds: float = 30.0) -> list[TimedCase]:
     """What must hold of a server with so many clients for so long; all of it is measured once."""
-    loads, who = cache(partial(measured, clients, seconds)), f"{clients} clients, {seconds:g} s"
-
-    def each(effort: Effort) -> Measured:
-        alone, many = loads(effort)
-        return Measured(many.per_answer, alone.per_answer)
-
-    def p95(effort: Effort) -> Measured:
-        alone, many = loads(effort)
-        return Measured(many.p95, alone.p95)
+    loads, found = cache(partial(measured, tuple(clients), seconds)), list[TimedCase]()
+    for count in clients:
+        who, limit = f"{count} clients, {seconds:g} s", 12.0 if count == 16 else None
+        each = partial(_compared, loads, count, "per_answer")
+        p95 = partial(_compared, loads, count, "p95")
+        waiting = Claim(f"serving {count} clients, 95th percentile of waiting", "one client", limit)
+        found.append(
+            Answers("serving", Claim(f"serving {count} clients, time per answer", "one client"), who, each)
+        )
+        found.append(TimedCase("serving", waiting, f"{who}, p95", p95))
 
     def memory(effort: Effort) -> Measured:
-        _, many = loads(effort)
+        many = loads(effort)[max(clients)]
         return Measured(many.seconds, many.seconds, None, many.after, many.before)
 
-    return [
-        Answers("serving", Claim("serving, time per answer", "one client"), who, each),
-        TimedCase("serving", Claim("serving, 95th percentile of waiting", "one client"), f"{who}, p95", p95),
-        TimedCase(
-            "serving", Claim("serving, memory", "a tenth of the time in", 1.1), f"{who}, memory", memory
-        ),
-    ]
+    what = f"{max(clients)} clients, {seconds:g} s, memory"
+    claim = Claim("serving, memory", "a tenth of the time in", 1.1)
+    return [*found, TimedCase("serving", claim, what, memory)]
+
+
+def _compared(
+    loads: Callable[[Effort], dict[int, Load]], clients: int, what: str, effort: Effort
+) -> Measured:
+    """A property of the load of many clients, and of one."""
+    found = loads(effort)
+    return Measured(getattr(found[clients], what), getattr(found[1], what))
 
 
 @dataclass(frozen=True)
@@ -96,20 +103,21 @@ class Answers(TimedCase):
         return replace(found, what=f"{found.what}, {1 / found.seconds:.0f} answers per second")
 
 
-def measured(clients: int, seconds: float, effort: Effort) -> tuple[Load, Load]:
-    """One client alone, then many; with less effort for a tenth of the time."""
+def measured(clients: Sequence[int], seconds: float, effort: Effort) -> dict[int, Load]:
+    """The load of one client alone, then of so many at once; with less effort for a tenth of the time."""
     seconds = seconds / 10 if effort == QUICK else seconds
     with tempfile.TemporaryDirectory() as folder:
         fit(resolve(SETTINGS), Path(folder) / "run")
         with server(Path(folder) / "run") as (port, process):
-            alone = asyncio.run(ask(port, process, 1, max(seconds / 6, 0.5)))
-            many = asyncio.run(ask(port, process, clients, seconds))
+            found = {1: asyncio.run(ask(port, process, 1, max(seconds / 6, 0.5)))}
+            for count in clients:
+                found[count] = asyncio.run(ask(port, process, count, seconds))
             after = asyncio.run(ask(port, process, 1, 0.5))
             if process.poll() is not None:
                 raise RuntimeError("the server has died")
-    if errors := alone.errors + many.errors + after.errors:
+    if errors := [code for load in (*found.values(), after) for code in load.errors]:
         raise RuntimeError(f"{len(errors)} answers were neither 200 nor 503: {Counter(errors)}")
-    return alone, many
+    return found
 
 
 @contextmanager
@@ -188,9 +196,11 @@ async def post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port:
 
 
 def mebibytes(pid: int) -> float:
-    """Resident memory of a process, where the system tells."""
+    """Resident memory of a process and of those it has started, each shared page counted once."""
     try:
-        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
+        own = next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+        return own + sum(mebibytes(int(child)) for child in children)
     except (OSError, StopIteration):
         return float("nan")

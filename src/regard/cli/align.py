@@ -1,11 +1,12 @@
 """regard align: which source word each target word translates."""
 
 from pathlib import Path
+from typing import Literal
 
 from typer import Argument, Option
 
 from regard.alignment.choose import Head
-from regard.alignment.formats import read, write, write_naacl
+from regard.alignment.formats import read, said_skipped, write, write_naacl
 from regard.cli.app import app, remark
 from regard.cli.common import Device, exit_on_error, open_run, progress_bar, write_lines
 from regard.core.errors import SettingsError
@@ -25,6 +26,9 @@ def align(
         None, help="Links of the first sentences: head, threshold … are chosen on them."
     ),
     base: int | None = Option(None, min=0, max=1, help="What gold links count from, if they do not tell."),
+    out_of_range: Literal["refuse", "skip"] = Option(
+        "refuse", help="Gold links beyond the end of a sentence: refuse the file, or skip and count them."
+    ),
     layer: int | None = Option(None, min=1, help="A layer of a translator, from 1, instead of choosing one."),
     head: int | None = Option(None, "--head", min=1, help="With --layer: one head, from 1, not their mean."),
     method: str | None = Option(None, help="argmax, threshold, mutual or matching."),
@@ -53,7 +57,8 @@ def align(
     other = None if reverse is None else open_run(reverse, device, "translation")
     sentences = list(pairs(source, target))
     sizes = [(len(one.split()), len(two.split())) for one, two in sentences]
-    gold = read(gold_alignments, sizes, base=base, gold=True) if gold_alignments else None
+    skipped: list[str] | None = [] if out_of_range == "skip" else None
+    gold = read(gold_alignments, sizes, base=base, gold=True, skipped=skipped) if gold_alignments else None
     with progress_bar("aligning", len(sentences)) as progress:
         found = system.align(
             sentences,
@@ -65,6 +70,6 @@ def align(
             symmetrise=symmetrise,
             progress=progress,
         )
-    for line in found.remarks:
+    for line in (*found.remarks, *said_skipped(skipped or [])):
         remark(line)
     write_lines(write_naacl(found.links) if naacl else write(found.links))

@@ -151,9 +151,11 @@ def show(reports: "list[Report]") -> None:
         cells = [_figure(None if one is None else one.value) for one in found]
         if single and found[0] is not None:
             grade = score(name, found[0]) if AUDITS[name].condition else None
-            cells += [_figure(found[0].baseline), "" if grade is None else f"{grade:.2f}"]
+            shown = "" if grade is None else f"{'≤ ' if AUDITS[name].gate else ''}{grade:.2f}"
+            cells += [_figure(found[0].baseline), shown]
         table.add_row(AUDITS[name].condition or "", name.replace("_", " "), *cells)
-    screen.print(table)
+    if table.row_count:
+        screen.print(table)
 
 
 def test_itself() -> None:

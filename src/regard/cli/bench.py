@@ -117,14 +117,14 @@ def maps(only: Only = None, quick: Quick = False, as_json: AsJson = False, plot:
 
 @bench.command()
 def serving(
-    clients: int = Option(200, min=1, help="That ask at the same time."),
+    clients: list[int] = Option([16, 200], min=1, help="That ask at the same time; may be repeated."),
     seconds: float = Option(30.0, min=1, help="For how long."),
     quick: Quick = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure `regard serve` under many clients at once: answers, waiting, memory. Any error ends it.
 
-    Example: `regard bench serving --clients 200 --seconds 30`
+    Example: `regard bench serving --clients 16 --clients 200 --seconds 30`
     """
     measure("serving", quick, as_json, clients=clients, seconds=seconds)
 

@@ -7,7 +7,7 @@ from typing import Any
 from typer import Option
 
 from regard.cli.app import app
-from regard.cli.common import Device, Run, answer_lines, exit_on_error, open_run
+from regard.cli.common import Batch, Device, Run, Threads, answer_lines, exit_on_error, open_run
 from regard.core.errors import RunError
 
 
@@ -18,6 +18,8 @@ def classify(
     as_json: bool = Option(
         False, "--json", help="One JSON object per line: label, probabilities, words, weights."
     ),
+    batch: Batch = None,
+    threads: Threads = None,
     device: Device = "auto",
 ) -> None:
     """Classify standard input with the run in DIR: a label for each line, in order; an empty one stays empty.
@@ -30,10 +32,11 @@ def classify(
 
     - `echo "a gripping , witty film" | regard classify runs/sst --json`
     """
-    system = open_run(run, device, "classification")
+    system = open_run(run, device, "classification", threads)
 
     def answer(block: list[str]) -> Iterator[str]:
-        found = iter(system.classify([_text(line, system) for line in block if line.strip()]))
+        texts = [_text(line, system) for line in block if line.strip()]
+        found = iter(system.classify(texts, batch=batch))
         for line in block:
             yield _shown(next(found), as_json) if line.strip() else ""
 

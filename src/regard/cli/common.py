@@ -5,17 +5,22 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import Progress, ProgressColumn
 from typer import Argument, Option
 
-from regard.cli.app import fail, remark, say, stderr
-from regard.core.errors import UnknownNameError
+from regard.cli.app import fail, os_error, remark, say, stderr
+from regard.core.errors import UnknownNameError, WeightsError
+
+if TYPE_CHECKING:
+    from regard.data.text_lines import DataError
 
 Run = Annotated[Path, Argument(metavar="DIR", help="The folder of a trained run.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
+Threads = Annotated[int | None, Option(min=1, help="Threads of the processor; torch decides unless given.")]
+Batch = Annotated[int | None, Option(min=1, metavar="N", help="At most N lines are computed at once.")]
 LINES = 2000  # read, answered and written at once
 
 
@@ -34,10 +39,14 @@ def resolve_device(device: str) -> str:
     return device
 
 
-def open_run(run: Path, device: str, task: str | None = None) -> Any:
+def open_run(run: Path, device: str, task: str | None = None, threads: int | None = None) -> Any:
     """The system in the folder of a run, on the device that was typed; `task` is what it must be of."""
     from regard.runs.folder import open_system
 
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
     return open_system(run, resolve_device(device), task)
 
 
@@ -51,15 +60,45 @@ def exit_on_error(command: str) -> Iterator[None]:
     except BrokenPipeError:
         sys.stderr.close()  # nobody reads on: not an error worth a word
         raise typer.Exit(1) from None
+    except (OSError, MemoryError) as error:
+        fail(os_error(error))
     except KeyboardInterrupt:
         remark(f"{command}: stopped.")
         raise typer.Exit(130) from None
 
 
 def answer_lines(answer: Callable[[list[str]], Iterator[str]]) -> None:
-    """Write what `answer` says to the lines of standard input, some at a time, in their order."""
-    for block in blocks():
-        write_lines(answer(block))
+    """Write what `answer` says to the lines of standard input, some at a time, in their order.
+
+    A line that cannot be read or answered is named on standard error and has an empty answer; the others are
+    answered, and the exit code is 2.
+    """
+    wrong = done = 0
+
+    def note(error: object) -> None:
+        nonlocal wrong
+        remark(error)
+        wrong += 1
+
+    for block in blocks(note):
+        try:
+            written = list(answer(block))
+        except WeightsError:
+            raise
+        except ValueError as error:
+            written = []
+            for number, line in enumerate(block, done + 1):
+                try:
+                    written += answer([line])
+                except ValueError as why:
+                    if len(block) == 1:
+                        raise ValueError(f"standard input, line {number}: {why}") from error
+                    note(f"standard input, line {number}: {why}")
+                    written.append("")
+        write_lines(written)
+        done += len(block)
+    if wrong:
+        fail(f"{wrong} of {done:,} lines could not be answered; their answers are empty.")
 
 
 def write_lines(lines: Iterable[str]) -> None:
@@ -69,11 +108,11 @@ def write_lines(lines: Iterable[str]) -> None:
     sys.stdout.flush()
 
 
-def blocks() -> Iterator[list[str]]:
-    """The lines of standard input, some at a time."""
-    from regard.data.text import numbered_lines
+def blocks(note: "Callable[[DataError], None] | None" = None) -> Iterator[list[str]]:
+    """The lines of standard input, some at a time; `note` hears of bad ones, which are empty then."""
+    from regard.data.text_lines import numbered_lines
 
-    lines = (line for _, line in numbered_lines(sys.stdin.buffer, "standard input"))
+    lines = (line for _, line in numbered_lines(sys.stdin.buffer, "standard input", note))
     while block := list(islice(lines, LINES)):
         yield block
 

@@ -1,24 +1,27 @@
 """regard demo: a translator trained before your eyes, what it says, and where it looked."""
 
+import os
+import shlex
+import shutil
+import sys
 from itertools import islice
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
 from typer import Option
 
 from regard.cli.app import app, console, fail, say
 from regard.cli.draw import column
 from regard.cli.train import Watching, exit_on_training_error
 from regard.data.corpora import CORPORA, Pair
-from regard.data.segments import by_word
 from regard.runs import fit, load, resolve
 from regard.runs.folder import finished
 from regard.views import heat_map, save
 
 if TYPE_CHECKING:
     from regard.alignment import Links
+    from regard.alignment.choose import HeadView
     from regard.tasks.translator import Translation, Translator
 
 SETTINGS: dict[str, Any] = {
@@ -29,12 +32,13 @@ SETTINGS: dict[str, Any] = {
         "positions": "learned",
     },
     "training": {
-        "steps": 1400, "tokens": 1280, "rate": 0.003, "schedule": "cosine", "warmup": 100, "validate": 400,
-        "save": 400, "smoothing": 0.0,  # the corpus is large and has no noise
+        "steps": 1600, "tokens": 1280, "examples": 96, "rate": 0.003, "schedule": "cosine", "warmup": 100,
+        "validate": 400, "save": 400, "smoothing": 0.0,  # the corpus is large and has no noise
     },
     "decoding": {"beam": 1, "most": 80},
 }  # fmt: skip
 TESTED = 2000  # pairs that were never seen; those that come twice count once
+SHOWN = 6  # of them, from the shortest to the longest
 FRENCH = 2000  # pairs an aligner is trained on
 ALIGNED = 1000  # those of them that it is tested on
 
@@ -58,42 +62,98 @@ def demo(
             say(f"{out} is trained already; remove it to see it train again.\n")
             system = load(out)
         else:
-            console().print("[bold]A translator learns English dates, times and prices in German[/]\n")
+            title("A translator learns English dates, times and prices in German\n")
             with Watching(settings.training.steps) as watching:
                 system = fit(settings, out, resume=True, listen=watching.see, say=watching.say).system
             say(f"trained in {monotonic() - started:.0f} seconds\n")
-        test = CORPORA[SETTINGS["data"]["corpus"]](seed=1, split="test")
-        pairs = list({pair.source: pair for pair in islice(test, TESTED)}.values())
-        found = system.translate([pair.source for pair in pairs])
-        picture = show(system, pairs, found, out)
-        align_words(system, pairs[:200])
+        pairs = unseen()
+        show_translations(pairs, system.translate([pair.source for pair in pairs]))
+        picture = show_attention(system, pairs[:200], out)
     say(f"\nTranslator: {out}")
     if picture is not None:
         say(f"Picture:    {picture}")
-    say(f'Next: echo "the film begins at half past eight" | regard translate {out}')
+    program = command()
+    say(f"Next:       {program} serve {out}     (type a sentence of your own)")
+    say(f'            echo "the film begins at half past eight" | {program} translate {out}')
 
 
-def show(system: "Translator", pairs: list[Pair], found: "list[Translation]", out: Path) -> Path | None:
-    """Print figures, examples and an alignment; return the picture's path, None without matplotlib."""
-    screen = console()
-    exact = sum(t.text == pair.target for t, pair in zip(found, pairs, strict=True)) / len(pairs)
-    screen.print(
-        f"[bold]{exact:.1%}[/] of {len(pairs):,} sentences it has never seen are translated exactly\n"
+def command() -> str:
+    """What to type for `regard`: of an environment that is not activated, its path."""
+    here = Path(sys.argv[0])
+    found = here.name == "regard" and shutil.which("regard") is None
+    return shlex.quote(os.path.relpath(here)) if found else "regard"
+
+
+def title(text: str, rest: str = "") -> None:
+    """Print a line that begins in bold, not wrapped."""
+    console().print(f"[bold]{text}[/]{rest}", soft_wrap=True)
+
+
+def unseen() -> list[Pair]:
+    """Pairs of the test split, each once: no sentence of it is trained on."""
+    test = CORPORA[SETTINGS["data"]["corpus"]](seed=1, split="test")
+    return list({pair.source: pair for pair in islice(test, TESTED)}.values())
+
+
+def examples(pairs: list[Pair]) -> list[int]:
+    """Which pairs are shown: the shortest, the longest, and some at equal distances between them."""
+    order = sorted(range(len(pairs)), key=lambda k: (len(pairs[k].source.split()), pairs[k].source))
+    last = max(SHOWN - 1, 1)
+    return [order[k * (len(order) - 1) // last] for k in range(min(SHOWN, len(order)))]
+
+
+def show_translations(pairs: list[Pair], found: "list[Translation]") -> None:
+    """Print how many are right, and a few; a wrong one is said to be wrong."""
+    right = sum(one.text == pair.target for one, pair in zip(found, pairs, strict=True))
+    title(
+        f"{right / len(pairs):.1%}", f" of {len(pairs):,} sentences it has never seen are translated exactly"
     )
-    for translation in found[:6]:
-        say(f"  {translation.source}\n    → {translation.text}")
-    layer, share = best_layer(system, pairs[:100], found[:100])
-    screen.print(
-        f"\n[bold]Where it looked[/] ({system.layers[layer]}, heads averaged): for {share:.0%} of target "
-        "words the source word with the most weight is one they stand for. Nobody told it which those are.\n"
+    say("The shortest, the longest, and some between them:\n")
+    for k in examples(pairs):
+        wrong = "" if found[k].text == pairs[k].target else f"   (wrong: {pairs[k].target})"
+        say(f"  {pairs[k].source}\n    → {found[k].text}{wrong}")
+
+
+def show_attention(system: "Translator", pairs: list[Pair], out: Path) -> Path | None:
+    """Print which words attention links, and how well; return the picture's path, None without matplotlib."""
+    from regard.alignment import train
+    from regard.alignment.forced_alignment import align_by_aligner
+
+    aligned = system.align([(pair.source, pair.target) for pair in pairs])  # chosen without gold links
+    assert aligned.view is not None
+    share = agreement(system, pairs, aligned.view)
+    title(
+        "\nWhere it looked",
+        f": {aligned.view}, what agrees best with a word aligner trained on these {len(pairs)} pairs. "
+        f"For {share:.0%} of German words the English word with the most weight is one they stand for; "
+        "the right links were used to count this, not to train or to choose.\n",
     )
-    chosen = max(found[:40], key=lambda t: (len(t.text.split()) <= 12) * len(t.text.split()))
-    weights = word_weights(system, chosen)[layer]
-    source, target = chosen.source.split(), chosen.text.split()
+    chosen = max(pairs[:40], key=lambda pair: (len(pair.target.split()) <= 12) * len(pair.target.split()))
+    ((_, weights),) = word_weights(system, [chosen], aligned.view)
+    source, target = chosen.source.split(), chosen.target.split()
     wide = max(map(len, target))
     for word, row in zip(target, weights.tolist(), strict=True):
-        screen.print(f"  {word:>{wide}} {' '.join(map(column, row))}", markup=False)
-    screen.print(f"  {'':>{wide}} {' '.join(word[0] for word in source)}   ({chosen.source})", markup=False)
+        say(f"  {word:>{wide}} {' '.join(map(column, row))}")
+    say(f"  {'':>{wide}} {' '.join(word[0] for word in source)}   ({chosen.source})")
+
+    title(
+        "\nWhich word stands for which",
+        ": alignment error rate, 0 is perfect, without any link to learn from",
+    )
+    french = list(islice(CORPORA["phrases-fr"](seed=1, split="test"), FRENCH))
+    started = monotonic()
+    aligner = train((pair.source, pair.target) for pair in french)
+    seconds = monotonic() - started
+    tested = french[:ALIGNED]
+    links = align_by_aligner(aligner, [(pair.source, pair.target) for pair in tested]).links
+    say(
+        f"  {error_rate(links, tested):.3f}  English–French: an aligner trained on {len(french):,} pairs "
+        f"in {seconds:.0f} s (regard train alignment)"
+    )
+    say(
+        f"  {error_rate(aligned.links, pairs):.3f}  English–German: this translator's attention "
+        f"(regard align {out})"
+    )
     try:
         return save(heat_map(weights, source, target), out / "alignment.png")
     except ImportError as error:
@@ -103,32 +163,6 @@ def show(system: "Translator", pairs: list[Pair], found: "list[Translation]", ou
     return None
 
 
-def align_words(system: "Translator", pairs: list[Pair]) -> None:
-    """Print alignment error rates: of an aligner, English–French, and of the translator's attention."""
-    from regard.alignment import train
-    from regard.alignment.forced_alignment import align_by_aligner
-
-    console().print(
-        "\n[bold]Which word stands for which[/]: alignment error rate (0 is perfect), words that stand for "
-        "nothing left out. Nobody was shown a link."
-    )
-    french = list(islice(CORPORA["phrases-fr"](seed=1, split="test"), FRENCH))
-    started = monotonic()
-    aligner = train((pair.source, pair.target) for pair in french)
-    seconds = monotonic() - started
-    tested = french[:ALIGNED]
-    links = align_by_aligner(aligner, [(pair.source, pair.target) for pair in tested]).links
-    say(
-        f"  {error_rate(links, tested):.3f}  English–French, {len(tested)} pairs: an aligner trained on "
-        f"{len(french):,} in {seconds:.0f} s (regard train alignment)"
-    )
-    found = system.align([(pair.source, pair.target) for pair in pairs])
-    say(
-        f"  {error_rate(found.links, pairs):.3f}  English–German, {len(pairs)} pairs: this translator's "
-        f"attention, {found.remarks[0]} (regard align)"
-    )
-
-
 def error_rate(links: "list[Links]", pairs: list[Pair]) -> float:
     """The alignment error rate; links of words that gold leaves unaligned do not count."""
     from regard.alignment import Links, score
@@ -136,24 +170,19 @@ def error_rate(links: "list[Links]", pairs: list[Pair]) -> float:
     return score(links, [Links.of(pair.alignment) for pair in pairs], aligned_words=True).aer
 
 
-def word_weights(system: "Translator", translation: "Translation") -> list[Tensor]:
-    """Weights (target words, source words) of each source–target attention, its heads averaged."""
-    source, target = system.segments(translation.source), system.answer_segments(translation)
-    layers = system.weights(translation)
-    return [by_word(layer.mean(0), source.word_of, target.word_of) for layer in layers]
+def word_weights(system: "Translator", pairs: list[Pair], view: "HeadView") -> list[tuple[Pair, Any]]:
+    """Pairs in some order, each with the weights (target words, source words) of a head."""
+    from regard.alignment.forced_alignment import forced
+
+    found = forced(system, [(pair.source, pair.target) for pair in pairs], view.head)
+    return [(pairs[k], view.correct(weights)) for k, weights in found]
 
 
-def best_layer(system: "Translator", pairs: list[Pair], found: "list[Translation]") -> tuple[int, float]:
-    """The source–target attention nearest to the gold alignments, and its share of words that agree."""
-    hits, words = [0] * len(system.layers), 0
-    for pair, translation in zip(pairs, found, strict=True):
-        if pair.target != translation.text:
-            continue
-        gold = set(pair.alignment)
-        aligned = {j for _, j in gold}
-        words += len(aligned)
-        for layer, weights in enumerate(word_weights(system, translation)):
-            looked = weights.argmax(-1).tolist()
-            hits[layer] += sum((looked[j], j) in gold for j in aligned)
-    best = hits.index(max(hits))
-    return best, hits[best] / max(words, 1)
+def agreement(system: "Translator", pairs: list[Pair], view: "HeadView") -> float:
+    """The share of target words whose source word of highest weight is one of their gold links."""
+    hits = [
+        (int(row.argmax()), j) in set(pair.alignment)
+        for pair, weights in word_weights(system, pairs, view)
+        for j, row in enumerate(weights)
+    ]
+    return sum(hits) / max(len(hits), 1)

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
 from typer import Argument, Option
 
 from regard.cli.app import app, console, plain_table, say
@@ -55,5 +54,5 @@ def show(scores: Any) -> None:
     if scores.rows:
         table = plain_table(*scores.headings, right=scores.headings[1:])
         for row in scores.rows:
-            table.add_row(*map(escape, row))
+            table.add_row(*row)
         console().print(table)

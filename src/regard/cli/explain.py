@@ -19,6 +19,7 @@ from regard.views.shown_text import shown
 
 WAYS = {"delete": "delete", "zero": "zero", "unknown": UNK}
 NUMBER, BAR = 9, 12  # characters of a score and of a bar
+AGAINST = "░"  # of the bar of a negative score
 
 
 @app.command()
@@ -66,6 +67,8 @@ def explain(
     screen.print(Line(f"{found[0].label}  {found[0].probability:.3f}"))
     for table in _tables(found, screen.width):
         screen.print(table)
+    if any(score < 0 for one in found for score in one.scores):
+        say(f"{AGAINST} below 0: evidence against {found[0].label}", screen)
     if out is not None:
         say(out)
 
@@ -90,5 +93,6 @@ def _tables(found: list[Explanation], width: int) -> Iterator[Table]:
 
 
 def _cell(score: float, scores: list[float]) -> Line:
-    most = max(map(abs, scores)) or 1.0
-    return Line(f"{score:>{NUMBER}.3g} {bar(abs(score) / most, BAR)}", style="red" if score < 0 else "")
+    share = abs(score) / (max(map(abs, scores)) or 1.0)
+    drawn = bar(share, BAR) if score >= 0 else AGAINST * max(1, round(share * BAR))
+    return Line(f"{score:>{NUMBER}.3g} {drawn}", style="red" if score < 0 else "")

@@ -16,6 +16,7 @@ from regard.analyses.reading import self_attentions
 from regard.analyses.tokenized import tokenize
 from regard.cli.app import app, console, fail, plain_table
 from regard.cli.common import Device, Run, check_picture, exit_on_error, open_run, progress_bar, save_picture
+from regard.data.labelled import USUAL, labelled
 from regard.data.text import lines
 from regard.runs.fit import prepare
 
@@ -29,6 +30,9 @@ WIDTHS = {"positional": 2, "syntactic": 8}  # characters for what a head does, w
 def heads(
     run: Run,
     source: Path | None = Option(None, help="Sentences that the run reads, one per line (.gz too)."),
+    data: Path | None = Option(
+        None, metavar="FILE", help="Labelled texts, as those the run was trained on (.csv, .tsv, .jsonl)."
+    ),
     conllu: Path | None = Option(None, help="Sentences with their trees (.gz too): adds syntactic heads."),
     prune: list[float] | None = Option(
         None, help="Prune heads, at this price each, and say what is left; may be given several times."
@@ -49,6 +53,8 @@ def heads(
 
     - `regard heads runs/en-de --source valid.en`
 
+    - `regard heads runs/sst --data dev.tsv`
+
     - `regard heads runs/en-de --conllu en_ewt-ud-dev.conllu`
 
     - `regard heads runs/en-de --conllu en_ewt-ud-dev.conllu --out heads.html`
@@ -56,22 +62,31 @@ def heads(
     - `regard heads runs/en-de --prune 0.01 --prune 0.03`
     """
     check_picture(out)
-    if not prune and (source is None) == (conllu is None):
-        fail("either --source or --conllu is needed, sentences to look at; or --prune.")
-    if prune and (source or conllu):
-        fail("--prune goes without --source and --conllu: it takes the data of the run.")
+    given = [name for name, file in (("--source", source), ("--data", data), ("--conllu", conllu)) if file]
+    if not prune and len(given) != 1:
+        got = " and ".join(given) or "none"
+        fail(f"one of --source, --data and --conllu is needed, sentences to look at, or --prune; got {got}.")
+    if prune and given:
+        fail(f"--prune goes without {given[0]}: it takes the data of the run.")
     draw: Any = gates_view if prune else roles_view
     if prune:
         found: Any = _prune(run, prune, steps, as_json, device)
     else:
-        found = _roles(run, source, conllu, as_json, device)
+        found = _roles(run, source, data, conllu, as_json, device)
     if out is not None:
         save_picture(draw(found), out, quiet=as_json)
 
 
-def _roles(run: Path, source: Path | None, conllu: Any, as_json: bool, device: str) -> list[HeadRoles]:
-    texts = [*read_conllu(conllu)] if source is None else [*lines(source)]
+def _roles(
+    run: Path, source: Path | None, data: Path | None, conllu: Any, as_json: bool, device: str
+) -> list[HeadRoles]:
     system = open_run(run, device)
+    texts: list[Any]
+    if data is not None:
+        named = getattr(system.settings.data, "named", USUAL)  # its columns, as in training
+        texts = [one.text for one in labelled(data, named)]
+    else:
+        texts = [*read_conllu(conllu)] if source is None else [*lines(source)]
     cut = tokenize(system.tokenizer, texts)
     with progress_bar("reading", len(cut)) as listen:
         found = head_roles(system, cut, training_counts(run), listen)

@@ -1,5 +1,6 @@
 """regard serve: a local page that shows what runs answer to a text and where they attend."""
 
+import os
 from pathlib import Path
 
 from typer import Argument, Option
@@ -14,7 +15,7 @@ def serve(
     host: str = Option("127.0.0.1", help="Where to listen; any but loopback demands a token."),
     port: int = Option(8000, min=0, max=65535, help="0 is any that is free."),
     longest: int = Option(512, min=1, help="Tokens of a text; longer ones are refused."),
-    seconds: float = Option(20.0, min=0.1, help="That an answer may take, once it is begun."),
+    seconds: float = Option(20.0, min=0.1, help="That an answer may take; then it is ended."),
     device: Device = "auto",
 ) -> None:
     """Serve a page that shows what runs answer, where they attend, and what changes without a word.
@@ -38,10 +39,16 @@ def serve(
         fail("serving needs fastapi and uvicorn: pip install 'regard[serve]'")
     from regard.serve import Bounds, open_runs
 
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # looking for CUDA must not begin to use it: we fork
+    bounds = Bounds(longest=longest, seconds=seconds)
     with exit_on_error("regard serve"):
-        found = open_runs(runs, resolve_device(device))
+        there = resolve_device(device)
+        if there == "mps":
+            remark("answers come from worker processes, which cannot use mps: they use the CPU")
+            there = "cpu"
+        found = open_runs(runs)
         remark(f"serving {', '.join(found)}; Ctrl-C stops it")
         try:
-            start(found, host=host, port=port, bounds=Bounds(longest=longest, seconds=seconds), say=say)
+            start(found, host=host, port=port, bounds=bounds, device=there, say=say)
         except OSError as error:
             fail(f"cannot listen at {host}, port {port}: {error.strerror or error}.")

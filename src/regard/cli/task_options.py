@@ -8,7 +8,7 @@ the run is known (`split`, `given`).
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,10 +29,30 @@ def option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def setting_groups(task: Any) -> dict[str, type[Any]]:
+    """The dataclass of each group of a task's settings; "" has those that are in no group."""
+    groups = {"": task.Settings}
+    for group, kind in fields_of(task.Settings).items():
+        for one in (kind, *typing.get_args(kind)):
+            if dataclasses.is_dataclass(one) and isinstance(one, type):
+                groups[group] = one
+    return groups
+
+
 def parameter(
-    name: str, kind: Any, says: str, flag: str | None = None, metavar: str | None = None
+    name: str,
+    kind: Any,
+    says: str,
+    flag: str | None = None,
+    metavar: str | None = None,
+    choices: Iterable[str] = (),
 ) -> Parameter:
     """A parameter that typer understands, of a setting of this type; None unless it is given."""
+    known = list(choices)  # for completion in the shell
+
+    def complete(incomplete: str) -> list[str]:
+        return [choice for choice in known if choice.startswith(incomplete)]
+
     kinds = [one for one in typing.get_args(kind) if one is not type(None)]
     plain = kinds[0] if isinstance(kind, types.UnionType) and kinds else kind
     default: Any = None
@@ -44,7 +64,9 @@ def parameter(
         annotation = list[str] | None
     else:
         annotation = (plain if plain in (int, float) else str) | None
-    shown = Option(flag or option(name), help=says, metavar=metavar)
+    shown = Option(
+        flag or option(name), help=says, metavar=metavar, autocompletion=complete if known else None
+    )
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, shown])
 
 

@@ -7,7 +7,7 @@ from itertools import chain
 from typer import Option
 
 from regard.cli.app import app
-from regard.cli.common import Device, Run, answer_lines, exit_on_error, open_run
+from regard.cli.common import Batch, Device, Run, Threads, answer_lines, exit_on_error, open_run
 from regard.core.errors import SettingsError
 
 
@@ -23,6 +23,8 @@ def translate(
         False, "--json", help="One JSON object per line: text, score, log_prob, pieces, copied."
     ),
     copied: bool = Option(False, "--copied", help="Put [[ ]] around words the model copied from the source."),
+    batch: Batch = None,
+    threads: Threads = None,
     device: Device = "auto",
 ) -> None:
     """Translate standard input to standard output with the run in DIR: one line for each line, in order.
@@ -35,7 +37,7 @@ def translate(
     """
     if best < 1:
         raise SettingsError(f"--best must be at least 1; got {best}.")
-    system = open_run(run, device, "translation")
+    system = open_run(run, device, "translation", threads)
     if copied and not system.copies:
         raise SettingsError(f"--copied: the model in {run} cannot copy. Train one with --copy gate.")
     facts = ["text", "score", "log_prob", "source_pieces", "target_pieces"]
@@ -43,7 +45,7 @@ def translate(
         facts.append("copied")
 
     def answer(block: list[str]) -> Iterator[str]:
-        found = system.translations(block, best=best, beam=beam, alpha=alpha, coverage=coverage)
+        found = system.translations(block, best=best, beam=beam, alpha=alpha, coverage=coverage, batch=batch)
         for one in chain.from_iterable(found):
             if as_json or best > 1:
                 yield json.dumps({fact: getattr(one, fact) for fact in facts}, ensure_ascii=False)

@@ -29,6 +29,11 @@ class Place:
             first=self.first + start,
         )
 
+    def detach(self) -> "Place":
+        """The same, the earlier weights cut off from the graph."""
+        previous, total = (None if t is None else t.detach() for t in (self.previous, self.total))
+        return replace(self, previous=previous, total=total)
+
     @staticmethod
     def default(m: int, n: int, device: torch.device, lengths: Tensor | None = None) -> "Place":
         """Keys at 0 … n − 1 and the queries at the last m of these places, as Causal sees them."""

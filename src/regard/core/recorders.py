@@ -12,19 +12,31 @@ A model has the roles it has, and no others: read them with `attention_paths(mod
 
 Recorders are context-local, never written into a module: threads, tasks and nested uses do not see each
 other. `regard.recording` attaches them, attentions ask for them.
+
+Under `torch.utils.checkpoint` an attention runs again in backward, which is not recorded a second time. An
+intervention leaves a mark among the saved tensors: torch raises if the attention runs again without it.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor, nn
+from torch.autograd import Function
+from torch.utils.checkpoint import CheckpointFunction
 
-from regard.core.compiling import untraced
+from regard.core.compiling import in_backward, untraced
 
+COMPILED = (
+    "record and intervene look inside what is compiled: compile without fullgraph=True, "
+    "or call the model that was given to torch.compile."
+)
 Change = Callable[[Tensor], Tensor]
 
 
@@ -51,6 +63,7 @@ class Recorder:
     paths: dict[nn.Module, str]
     see: Callable[[str, Any], None] | None = None
     change: Change | None = None
+    serial: int = field(default_factory=count(1).__next__)
 
 
 _recorders: ContextVar[tuple[Recorder, ...]] = ContextVar("regard_recorders", default=())
@@ -94,22 +107,64 @@ def show(owner: nn.Module, attended: Any) -> None:
         _show(owner, attended)
 
 
-@untraced
 def _change_for(owner: nn.Module) -> Change | None:
-    changes = [r.change for r in _recorders.get() if r.change is not None and owner in r.paths]
+    changes = [(r.change, r.serial) for r in _recorders.get() if r.change is not None and owner in r.paths]
     if not changes:
         return None
+    if not torch.is_grad_enabled():
+        _refuse_reentrant_checkpoint()
 
     def change(weights: Tensor) -> Tensor:
-        for one in changes:
+        for one, _ in changes:
             weights = one(weights)
         return weights
 
+    change.__dict__["serials"] = tuple(serial for _, serial in changes)
     return change
 
 
-@untraced
+def marked(context: Tensor, change: Change) -> Tensor:
+    """The context of changed weights, with a mark of the interventions among the saved tensors."""
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return context
+    mark: Callable[..., Tensor] = _Mark.apply
+    return mark(context, getattr(change, "serials", ()))
+
+
+class _Mark(Function):
+    """The identity. Checkpointing compares the shapes of what is saved when a function runs again."""
+
+    @staticmethod
+    def forward(ctx: Any, context: Tensor, serials: tuple[int, ...]) -> Tensor:
+        ctx.save_for_backward(context.new_empty(0, *serials))
+        return context.view_as(context)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
+
+
+def _refuse_reentrant_checkpoint() -> None:
+    """Raise inside the reentrant form of checkpointing, which compares nothing."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code is CheckpointFunction.forward.__code__ and any(
+            frame.f_locals["ctx"].needs_input_grad
+        ):
+            raise RuntimeError(
+                "an intervention may be over when a reentrant checkpoint runs the attention again: "
+                "use checkpoint(..., use_reentrant=False)."
+            )
+        frame = frame.f_back  # type: ignore[assignment]
+
+
 def _show(owner: nn.Module, attended: Any) -> None:
+    if in_backward():
+        return
     for recorder in _recorders.get():
         if recorder.see is not None and owner in recorder.paths:
             recorder.see(recorder.paths[owner], attended)
+
+
+for function in (_change_for, _show):
+    untraced(function, COMPILED)

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from regard.core.errors import SettingsError
+from regard.core.files import read_text
 
 D = TypeVar("D")
+LARGEST, DEEPEST = 1 << 24, 32  # bytes of a TOML file, parts of a key in it
 
 
 def setting(
@@ -47,17 +49,22 @@ class SettingsGroup:
     group: ClassVar[str]  # what messages call it: "data", "training"
 
     def __post_init__(self) -> None:
-        facts: dict[str, Any] = {}  # a default that a subclass changes keeps its bounds
-        for kind in reversed(type(self).__mro__):
-            for name, field in vars(kind).get("__dataclass_fields__", {}).items():
-                facts[name] = field.metadata or facts.get(name, {})
-        for name, known in facts.items():
+        for name, known in facts_of(type(self)).items():
             value, least, below = getattr(self, name), *map(known.get, ("least", "below"))
             wrong = (least is not None and not value >= least) or (below is not None and not value < below)
             if value is not None and wrong:
                 bounds = [] if least is None else [f"at least {least:g}"]
                 bounds += [] if below is None else [f"less than {below:g}"]
                 raise SettingsError(f"{self.group}.{name} must be {' and '.join(bounds)}; got {value}.")
+
+
+def facts_of(kind: type) -> dict[str, Any]:
+    """What `setting` was told of each field; a default that a subclass changes keeps it."""
+    facts: dict[str, Any] = {}
+    for one in reversed(kind.__mro__):
+        for name, field in vars(one).get("__dataclass_fields__", {}).items():
+            facts[name] = field.metadata or facts.get(name, {})
+    return facts
 
 
 def fields_of(kind: type) -> dict[str, Any]:
@@ -122,7 +129,7 @@ def fitted(kind: Any, value: Any, name: str) -> Any:
             number = kind(value)
             if number == float(value) or kind is float:
                 return number
-        except ValueError:
+        except (ValueError, OverflowError):
             pass
     if isinstance(kind, type) and isinstance(value, kind) and not (kind is int and value is True):
         return value
@@ -160,11 +167,16 @@ def assigned(values: Mapping[str, Any], assignment: str) -> dict[str, Any]:
 def read_toml(path: str | Path) -> dict[str, Any]:
     """The settings in a TOML file."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        text = read_text(path, LARGEST)
+        if any(line.split("=")[0].split('"')[0].count(".") > DEEPEST for line in text.splitlines()):
+            raise RecursionError  # tomllib takes time in the square of the length of a key
+        return tomllib.loads(text)
     except FileNotFoundError:
         raise SettingsError(f"there is no file {path}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not TOML: {error}.") from None
+    except RecursionError:
+        raise SettingsError(f"{path} is nested too deeply.") from None
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}.") from None
 

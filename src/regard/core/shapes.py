@@ -46,9 +46,20 @@ def check_together(**tensors: Tensor) -> None:
 
 def joined(*shapes: torch.Size) -> torch.Size:
     """The shape that all of these broadcast to."""
-    if all(shape == shapes[0] for shape in shapes):  # torch's own function takes its time
-        return shapes[0]
-    return torch.Size(torch.broadcast_shapes(*shapes))
+    first, *others = shapes
+    if all(shape == first for shape in others):
+        return first
+    if not all(type(size) is int for shape in shapes for size in shape):  # while a tracer is at work
+        return torch.Size(torch.broadcast_shapes(*shapes))
+    axes = max(map(len, shapes))  # torch's own function takes 60 µs
+    found = [1] * axes
+    for shape in shapes:
+        for axis, size in enumerate(shape, axes - len(shape)):
+            if size != 1 and found[axis] != size:
+                if found[axis] != 1:
+                    raise RuntimeError(f"shapes that do not broadcast: {', '.join(map(str, shapes))}.")
+                found[axis] = size
+    return torch.Size(found)
 
 
 def widened(tensor: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.core.files import beside
+from regard.core.files import beside, check_regular, read_json
 from regard.data.fields import Field, Row
 from regard.data.text import DataError
 
@@ -50,6 +50,9 @@ class Encoded:
         self.offsets: NDArray[np.int64] = np.zeros((self.count + 1, 0), np.int64)
         if self.ragged:
             self.offsets = np.memmap(folder / "offsets", "<i8", "r").reshape(-1, len(self.ragged))
+        rows = [len(self.offsets) - 1, *(len(v) for n, v in self.values.items() if n not in self.ragged)]
+        if any(count != self.count for count in rows):
+            raise ValueError(f"its files have {rows[0]:,} examples, not {self.count:,}")
 
     @classmethod
     def make(
@@ -65,13 +68,8 @@ class Encoded:
         folder = Path(folder)
         if folder.exists() and not _is_ours(folder):
             raise DataError(f"{folder}: there is something else already. Choose another folder.")
-        try:
-            with beside(folder) as draft:
-                _write(draft, iter(rows), fields, longest or {}, progress)
-        except OSError as error:
-            if error.filename is not None or error.errno is None:
-                raise
-            raise OSError(error.errno, error.strerror, str(folder)) from None  # a full disk: say where
+        with beside(folder) as draft:
+            _write(draft, iter(rows), fields, longest or {}, progress)
         return cls.open(folder)
 
     @classmethod
@@ -79,10 +77,12 @@ class Encoded:
         """Open a folder that `make` has written."""
         folder = Path(folder)
         try:
-            about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+            about = read_json(folder / "about.json")
             if about.get("format") != FORMAT:
                 raise OldFormatError(f"{folder}: encoded by another version of regard. Make it again.")
-            sizes = {name: (folder / name).stat().st_size for name in about["sizes"]}
+            if set(about["sizes"]) != set(_files({n: Field(**one) for n, one in about["fields"].items()})):
+                raise ValueError("its files are not those of its fields")
+            sizes = {name: check_regular(folder / name) for name in about["sizes"]}
             wrong = [name for name, size in about["sizes"].items() if sizes[name] != size]
             if wrong:
                 raise ValueError(f"{wrong[0]} has {sizes[wrong[0]]:,} of {about['sizes'][wrong[0]]:,} bytes")
@@ -93,6 +93,16 @@ class Encoded:
             raise DataError(f"{folder}: there is no encoded corpus.") from None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{folder}: the encoded corpus is damaged ({error}). Make it again.") from None
+
+    def check(self, fields: Mapping[str, Field]) -> "Encoded":
+        """The corpus, if it has these fields and the content that was written; otherwise DataError."""
+        found = hashlib.sha256()
+        for name in _files(self.fields):
+            with (self.folder / name).open("rb") as file:
+                found.update(hashlib.file_digest(file, "sha256").digest())
+        if list(self.fields.items()) != list(fields.items()) or found.hexdigest() != self.fingerprint:
+            raise DataError(f"{self.folder}: the encoded corpus is damaged, and is made again.")
+        return self
 
     def __len__(self) -> int:
         return self.count
@@ -139,7 +149,7 @@ def _write(
             raise ValueError(f"longest must be at least 1; got {most} for {name}.")
     folder.mkdir()
     ragged = [name for name, field in fields.items() if field.ragged]
-    names = [f"{name}.bin" for name in fields] + (["offsets"] if ragged else [])
+    names = _files(fields)
     hashes = {name: hashlib.sha256() for name in names}
     counts = Counter(count=0, empty=0, too_long=0)
     with ExitStack() as stack:
@@ -184,6 +194,11 @@ def _write(
         "too_long": counts["too_long"],
     }
     (folder / "about.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
+
+
+def _files(fields: Mapping[str, Field]) -> list[str]:
+    """The names of the files with values."""
+    return [f"{name}.bin" for name in fields] + ["offsets"] * any(one.ragged for one in fields.values())
 
 
 def _kind(row: Row | None, ragged: list[str], longest: Mapping[str, int]) -> str:

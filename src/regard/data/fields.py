@@ -23,7 +23,8 @@ class Field:
     shape: tuple[int | None, ...] = (None,)  # None, which may stand first, differs from example to example
 
     def __post_init__(self) -> None:
-        np.dtype(self.dtype)
+        if np.dtype(self.dtype).kind not in "biuf":
+            raise ValueError(f"a field holds numbers; got {self.dtype}.")
         if None in self.shape[1:]:
             raise ValueError(f"only the first axis of a field can differ in length; got {self.shape}.")
 

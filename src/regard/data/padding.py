@@ -16,11 +16,11 @@ def padded(rows: Sequence[Sequence[int]], device: str | torch.device = "cpu") ->
     return tokens.view(len(rows), n).to(device), torch.tensor(lengths, dtype=torch.long, device=device)
 
 
-def batches_by_length(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:
-    """Indices of what is not empty, the shortest first, in batches of at most so many padded positions."""
+def batches_by_length(lengths: Sequence[int], positions: int, most: int | None = None) -> Iterator[list[int]]:
+    """Indices of what is not empty, the shortest first, in batches of so many padded positions or fewer."""
     some: list[int] = []
     for i in sorted((i for i, n in enumerate(lengths) if n), key=lambda i: lengths[i]):
-        if some and (len(some) + 1) * lengths[i] > positions:
+        if some and (len(some) == most or (len(some) + 1) * lengths[i] > positions):
             yield some
             some = []
         some.append(i)

@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from regard.core.files import write_text
+from regard.core.files import read_json, write_text
 from regard.core.tokens import BOS, EOS, PAD, UNK
 from regard.data.byte_level import BYTES, Span, join_bytes, raw_bytes
 from regard.data.text import DataError, needed
@@ -115,10 +115,16 @@ class Tokenizer:
         """Read a tokenizer from the file that `save` wrote."""
         tokenizers = needed("tokenizers")
         try:
-            what = json.loads(Path(path).read_text(encoding="utf-8"))
+            what = read_json(path)
             kind, inner = what["kind"], tokenizers.Tokenizer.from_str(json.dumps(what["tokenizer"]))
             if kind not in KINDS or [inner.id_to_token(i) for i in range(len(SPECIAL))] != SPECIAL:
                 raise ValueError
+            if sorted(inner.get_vocab().values()) != list(range(inner.get_vocab_size())):
+                raise ValueError  # ids with gaps
+            if _rules(inner) != _rules(_empty(kind, 1000)[0]):
+                raise ValueError  # cuts otherwise than those that are trained here
+            if kind == "bpe":
+                _ = cls(inner, kind)._bytes
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
         except Exception:  # the library raises plain Exceptions
@@ -154,6 +160,14 @@ def _empty(kind: Kind, size: int) -> tuple[Any, Any]:
     every = tokenizers.Regex(r"[\s\S]")
     inner.pre_tokenizer = cut.WhitespaceSplit() if kind == "word" else cut.Split(every, "isolated")
     return inner, trainers.WordLevelTrainer(**settings)
+
+
+def _rules(inner: Any) -> dict[str, Any]:
+    """All of a tokenizer but its vocabulary."""
+    found = json.loads(inner.to_str())
+    model = {k: v for k, v in found.pop("model").items() if k not in ("vocab", "merges")}
+    found.pop("added_tokens")
+    return {**found, "model": model}
 
 
 def _shifted(spans: Iterable[Span], by: int) -> list[Span]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.explanations.layer_stack import stack
+from regard.explanations.layer_stack import Position, stack
 from regard.explanations.methods import register
 from regard.models.classifiers import ClassifierModel
 from regard.models.subject import Second, eval_mode, subject
@@ -20,7 +20,8 @@ from regard.recording import record
 @register(needs="weights")
 def attention(
     model: Any, inputs: Any = None, lengths: Any = None, *,
-    layer: int | None = None, position: int | None = None, second: Second | None = None,
+    layer: int | None = None, position: Position = None, causal: bool | None = None,
+    second: Second | None = None,
 ) -> Tensor:  # fmt: skip
     """Weights over tokens (b, n), of a model with inputs or of bare weights."""
     if layer is None and position is None and isinstance(model, ClassifierModel):
@@ -28,5 +29,5 @@ def attention(
         with eval_mode(model), torch.no_grad(), record(model, model.attention_paths["reader"]) as seen:
             asked.outputs()
             return model.over_words(seen).mean(-2)
-    layers = stack(model, inputs, lengths, "attention", second).at(layer)
+    layers = stack(model, inputs, lengths, "attention", second, causal=causal).at(layer)
     return layers.over_tokens(layers.layers[0].weights.mean(1), position)

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.explanations.layer_stack import stack
+from regard.explanations.layer_stack import Position, stack
 from regard.explanations.methods import register
 from regard.explanations.null_space import column_projector
 from regard.models.subject import Second
@@ -21,13 +21,16 @@ from regard.models.subject import Second
 @register(needs="values", signed=True)
 def effective_attention(
     model: Any, inputs: Any = None, lengths: Any = None, *,
-    layer: int | None = None, position: int | None = None, second: Second | None = None,
+    layer: int | None = None, position: Position = None, causal: bool | None = None,
+    second: Second | None = None,
 ) -> Tensor:  # fmt: skip
     """Effective weights over tokens (b, n) in a layer of a model; default: the one that reads the words.
 
     The mean over heads, each projected by itself.
     """
-    layers = stack(model, inputs, lengths, "effective_attention", second, values=True).at(layer)
+    layers = stack(model, inputs, lengths, "effective_attention", second, causal=causal, values=True).at(
+        layer
+    )
     (one,) = layers.layers
     assert one.transformed is not None
     return layers.over_tokens(effective(one.weights, one.transformed).mean(1), position)

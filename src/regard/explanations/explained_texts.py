@@ -77,7 +77,7 @@ def to_words(scores: Tensor, words: Sequence[Sequence[int]]) -> list[Tensor]:
 
     `regard.data.segments` has these, as `word_of`; tokens beyond the given ones (padding) are left out.
     """
-    if len(words) != len(scores) or any(len(of) > scores.shape[-1] for of in words):
+    if scores.dim() != 2 or len(words) != len(scores) or any(len(of) > scores.shape[-1] for of in words):
         raise ShapeError(
             f"words must be {len(scores)} lists of at most {scores.shape[-1]} numbers, as scores are "
             f"{tuple(scores.shape)}; got {len(words)} of {[len(of) for of in words]}."
@@ -88,11 +88,12 @@ def to_words(scores: Tensor, words: Sequence[Sequence[int]]) -> list[Tensor]:
 def explanations_view(found: Sequence[Explanation], label: str | None = None) -> MatrixView:
     """A text once for each method, words coloured by their scores; `label` is the class that was asked for.
 
-    Every method has a scale of its own.
+    Scores of different methods are not on one scale: each is shown as its share of the scores of its method.
     """
     scores = torch.tensor([one.scores for one in found], dtype=torch.float64)
-    scores = scores / scores.abs().amax(-1, keepdim=True).clamp(min=1e-300)
+    scores = scores / scores.abs().sum(-1, keepdim=True).clamp(min=1e-300)
     first, asked = found[0], "" if label is None else f", explained: {label}"
-    title = f"{first.label} ({first.probability:.3f}){asked}"
-    caption = "Each row has its own scale, its largest score being 1; below 0, orange, is evidence against."
-    return words_view(scores, first.words, [one.method for one in found], title=title, caption=caption)
+    title = f"predicted: {first.label} (probability {first.probability:.3f}){asked}"
+    caption = "Scores as shares of the sum of their row, signs aside; below 0, orange, is evidence against."
+    names = [one.method for one in found]
+    return words_view(scores, first.words, names, shares=True, title=title, caption=caption)

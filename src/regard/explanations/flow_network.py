@@ -1,11 +1,11 @@
 """Flow: the maximum flow from each position of the top layer to each token, with weights as capacities.
 
-    F_ij = the maximum flow from position i at the top to token j, with edges of capacity A_l = ½W_l + ½I
+    F_ij = the maximum flow from position i at the top to token j, with edges of capacity A_l
 
-Rollout multiplies along paths; here the smallest capacity limits a path, and paths share the capacity of
-common edges. With two layers F_ij = Σ_k min(A_2[i, k], A_1[k, j]). Every pair is a problem of its own, solved
-exactly by `kernels.flow`. Of a decoder it is divided by the flow of uniform attention: see
-`layer_stack.explained`.
+A_l = (W_l + I) / (the sums of its rows), as for rollout. Rollout multiplies along paths; here the smallest
+capacity limits a path, and paths share the capacity of common edges. With two layers
+F_ij = Σ_k min(A_2[i, k], A_1[k, j]). Every pair is a problem of its own, solved exactly by `kernels.flow`. Of
+a decoder it is divided by the flow of uniform attention: see `layer_stack.explained`.
 
 Abnar & Zuidema (2020), "Quantifying Attention Flow in Transformers", arXiv:2005.00928, §3; that decoders need
 a correction: §5.
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.explanations.layer_stack import Stack, explained, stack
+from regard.explanations.layer_stack import Position, Stack, explained, stack
 from regard.explanations.methods import register
 from regard.models.subject import Second
 
@@ -28,10 +28,10 @@ LEAST = 1e-14  # of the largest capacity: smaller ones count as 0
 @register(needs="weights")
 def flow(
     model: Any, inputs: Any = None, lengths: Any = None, *,
-    position: int | None = None, second: Second | None = None,
+    position: Position = None, causal: bool | None = None, second: Second | None = None,
 ) -> Tensor:  # fmt: skip
-    """Flow to tokens (b, n), of a model with inputs or of bare weights."""
-    layers = stack(model, inputs, lengths, "flow", second)
+    """Flow to tokens (b, n), or (b, m, n) with position="all", of a model or of bare weights."""
+    layers = stack(model, inputs, lengths, "flow", second, causal=causal)
     return explained(layers, partial(flowing, row=layers.row(position)), position)
 
 

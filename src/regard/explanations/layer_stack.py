@@ -2,14 +2,16 @@
 
 A model is called once, with `record`. Bare weights are a tensor for each layer, the first first, (b, h, m, n)
 or (b, m, n), as models of Hugging Face return them. A layer with as many queries as keys (m = n) is taken for
-one of a Transformer, with a residual connection. The masks of a model tell whether it is a decoder; bare
-weights are a decoder's if no position of any text attends to a later one.
+one of a Transformer, with a residual connection.
+
+Whether it is a decoder, in which no position may attend to a later one, is said by `causal`; a model that
+masks its self-attention with `Causal()` has said it. Weights cannot tell: sparse ones can be 0 by chance.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +21,7 @@ from regard.core.errors import ShapeError
 from regard.core.recorders import attention_paths
 from regard.core.shapes import check_float
 from regard.heads import MultiHead
+from regard.masks import Causal
 from regard.models.subject import (
     Second,
     Subject,
@@ -30,6 +33,8 @@ from regard.models.subject import (
 )
 from regard.recording import record
 
+Position = int | Literal["all"] | None
+
 
 @dataclass(frozen=True, eq=False)
 class Layer:
@@ -40,12 +45,12 @@ class Layer:
     transformed: Tensor | None = None  # (b, h, n, d): what each key adds to the output at weight 1
 
     def mixed(self, lengths: Tensor) -> Tensor:
-        """½W + ½I, or W without residual, heads averaged: (b, m, n)."""
+        """W + I, or W without residual, heads averaged, each row divided by its sum: (b, m, n)."""
         weights = self.weights.mean(1)
-        if not self.residual:
-            return weights
-        there = real(lengths, weights.shape[-1]).to(weights.dtype)
-        return 0.5 * weights + 0.5 * torch.diag_embed(there)
+        if self.residual:
+            weights = weights + torch.diag_embed(real(lengths, weights.shape[-1]).to(weights.dtype))
+        sums = weights.sum(-1, keepdim=True)
+        return torch.where(sums > 0, weights / torch.where(sums > 0, sums, 1), 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +81,16 @@ class Stack:
 
         return replace(self, layers=[level(layer) for layer in self.layers])
 
-    def over_tokens(self, between: Tensor, position: int | None) -> Tensor:
+    def over_tokens(self, between: Tensor, position: Position) -> Tensor:
         """Weights between positions and tokens (b, m, n) to one score for each token (b, n).
 
         `position` selects a row; negative ones count from the end of each text. Without it: the row of the
         position before the tokens, if there is one, else the mean over the rows that can see the token.
+        "all" keeps the matrix, with positions before the tokens.
         """
         b, m, n = between.shape
+        if position == "all":
+            return between
         row = self.row(position)
         if row is not None:
             if m != self.layers[-1].weights.shape[-2]:  # this row alone was computed
@@ -95,8 +103,12 @@ class Stack:
             visible = visible.tril()
         return between.sum(-2) / visible.sum(-2).clamp(min=1)
 
-    def row(self, position: int | None) -> Tensor | None:
+    def row(self, position: Position) -> Tensor | None:
         """The selected row of each text, (b,); None for all of them."""
+        if isinstance(position, str):
+            if position != "all":
+                raise ValueError(f'position must be a number or "all"; got {position!r}.')
+            return None
         top = self.layers[-1]
         ends = self.lengths if top.residual else torch.full_like(self.lengths, top.weights.shape[-2])
         if position is None:
@@ -110,8 +122,8 @@ class Stack:
         return row
 
 
-def explained(stack: Stack, between: Callable[[Stack], Tensor], position: int | None) -> Tensor:
-    """One score for each token (b, n) from weights between positions and tokens.
+def explained(stack: Stack, between: Callable[[Stack], Tensor], position: Position) -> Tensor:
+    """One score for each token (b, n) from weights between positions and tokens; the matrix for "all".
 
     In a decoder early tokens get more by construction: more positions can see them, by more paths. So the
     scores are divided by those of a decoder with uniform attention: 1 is as much as that.
@@ -124,13 +136,17 @@ def explained(stack: Stack, between: Callable[[Stack], Tensor], position: int | 
 
 
 def stack(
-    model: Any, inputs: Any, lengths: Any, what: str, second: Second | None = None, *, values: bool = False
-) -> Stack:
-    """The layers of a model on these inputs, or of bare weights; with `values`, what keys add as well."""
+    model: Any, inputs: Any, lengths: Any, what: str, second: Second | None = None, *,
+    causal: bool | None = None, values: bool = False,
+) -> Stack:  # fmt: skip
+    """The layers of a model on these inputs, or of bare weights; with `values`, what keys add as well.
+
+    `causal` says whether it is a decoder; if None, a model is one if all its masks have `Causal()`.
+    """
     if isinstance(model, Tensor | Sequence):
         if values:
             raise ValueError(f"{what} needs a model: bare weights come without the values they multiply.")
-        return bare(model, lengths)
+        return bare(model, lengths, causal=bool(causal))
     found, asked = explained_attentions(model, what), subject(model, inputs, lengths, second)
     with eval_mode(model), torch.no_grad(), record(model, found) as seen:
         asked.outputs()
@@ -139,10 +155,10 @@ def stack(
         order = [path for path in paths if seen[path]]
         if not order:
             raise ValueError(f"{what} needs attention, and none of {', '.join(found)} was called.")
-        return _stacked(asked, order, {path: seen[path][-1] for path in order}, values)
+        return _stacked(asked, order, {path: seen[path][-1] for path in order}, causal, values)
 
 
-def bare(weights: Any, lengths: Tensor | None = None) -> Stack:
+def bare(weights: Any, lengths: Tensor | None = None, *, causal: bool = False) -> Stack:
     """Weights of layers, the first first, each (b, h, m, n) or (b, m, n), or of one alone."""
     given = [weights] if isinstance(weights, Tensor) else list(weights)
     if not given:
@@ -162,24 +178,26 @@ def bare(weights: Any, lengths: Tensor | None = None) -> Stack:
         layer = _with_heads(layer.detach())
         layers.append(Layer(layer, layer.shape[-2] == layer.shape[-1]))
     lengths = checked_lengths(layers[0].weights[:, 0].mT, lengths)
-    causal = all(layer.residual and _no_later(layer.weights) for layer in layers)
-    return Stack(_cleaned(layers, lengths), lengths, causal=causal)
+    return Stack(_cleaned(layers, lengths, causal), lengths, causal=causal)
 
 
-def _stacked(asked: Subject, order: list[str], seen: dict[str, Attended], values: bool) -> Stack:
+def _stacked(
+    asked: Subject, order: list[str], seen: dict[str, Attended], causal: bool | None, values: bool
+) -> Stack:
     n, named = asked.inputs.shape[1], attention_paths(asked.model)
     reader = named.get("reader")
-    layers, causal = [], True
+    layers, declared = [], True
     for path in order:
-        weights, visible = _with_heads(seen[path].weights), seen[path].visible
+        weights, mask = _with_heads(seen[path].weights), seen[path].mask
         residual = path in named.get("self", []) if reader else weights.shape[-2] == weights.shape[-1]
         transformed = _transformed(asked.model.get_submodule(path), seen[path]) if values else None
         layers.append(Layer(weights, residual, transformed))
-        m = weights.shape[-2]
-        causal &= residual and visible is not None and _no_later(visible.expand(*visible.shape[:-2], m, -1))
+        declared &= residual and mask is not None and any(isinstance(part, Causal) for part in mask.parts())
+    causal = declared if causal is None else causal
     ahead = max(layers[0].weights.shape[-1] - n, 0)
     top = order.index(reader[0]) if reader else -1
-    return Stack(_cleaned(layers, asked.lengths + ahead), asked.lengths + ahead, ahead, top, causal)
+    lengths = asked.lengths + ahead
+    return Stack(_cleaned(layers, lengths, causal), lengths, ahead, top, causal)
 
 
 def _transformed(module: nn.Module, seen: Attended) -> Tensor:
@@ -195,12 +213,7 @@ def _transformed(module: nn.Module, seen: Attended) -> Tensor:
     return torch.einsum("bhne,dhe->bhnd", values, W.to(values.dtype))
 
 
-def _no_later(between: Tensor) -> bool:
-    """Whether nothing of (..., n, n) is above the diagonal."""
-    return between.shape[-1] > 1 and not bool(between.triu(1).any())
-
-
-def _cleaned(layers: list[Layer], lengths: Tensor) -> list[Layer]:
+def _cleaned(layers: list[Layer], lengths: Tensor, causal: bool) -> list[Layer]:
     """The layers with 0 in rows and columns of padding, checked: the keys of each are the output below."""
     for below, above in pairwise(layers):
         (b, _, m, _), (c, _, _, n) = below.weights.shape, above.weights.shape
@@ -216,6 +229,8 @@ def _cleaned(layers: list[Layer], lengths: Tensor) -> list[Layer]:
             weights = weights * real(lengths, n).view(-1, 1, 1, n)
         if layer.residual:
             weights = weights * real(lengths, m).view(-1, 1, m, 1)
+        if causal and not (layer.residual and not bool(weights.triu(1).any())):
+            raise ValueError("causal=True is for decoders, and here a position attends to a later one.")
         cleaned.append(replace(layer, weights=weights))
     return cleaned
 

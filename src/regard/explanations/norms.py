@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.explanations.layer_stack import stack
+from regard.explanations.layer_stack import Position, stack
 from regard.explanations.methods import register
 from regard.models.subject import Second
 
@@ -22,10 +22,11 @@ from regard.models.subject import Second
 @register(needs="values")
 def norms(
     model: Any, inputs: Any = None, lengths: Any = None, *,
-    layer: int | None = None, position: int | None = None, second: Second | None = None,
+    layer: int | None = None, position: Position = None, causal: bool | None = None,
+    second: Second | None = None,
 ) -> Tensor:  # fmt: skip
     """Lengths of what tokens add (b, n) in a layer of a model; default: the one that reads the words."""
-    layers = stack(model, inputs, lengths, "norms", second, values=True).at(layer)
+    layers = stack(model, inputs, lengths, "norms", second, causal=causal, values=True).at(layer)
     (one,) = layers.layers
     assert one.transformed is not None
     return layers.over_tokens(contributions(one.weights, one.transformed), position)

@@ -10,6 +10,7 @@ Vaswani et al. (2017), arXiv:1706.03762, §3.2.2. Fewer key/value heads than que
 """
 
 from collections.abc import Callable
+from typing import Never
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +19,14 @@ from regard.attention import Attended, resolve_map, resolve_score, run, zeroed
 from regard.backends.branching import branching
 from regard.backends.call import Call
 from regard.core import recorders
+from regard.core.errors import ShapeError
+from regard.core.foreign_names import refuse
 from regard.core.place import Place
 from regard.core.recorders import Attentive, change_for, show
 from regard.core.shapes import check, check_rate
 from regard.maps.table import facts_of
-from regard.masks import Mask, as_mask
+from regard.masks import Causal, Mask, Window, as_mask
+from regard.masks.mask import Given
 from regard.memories import Branches, KeyValue
 
 SMALL = 0.5  # initial gain of queries and keys for sparse maps: a key of weight 0 gets no gradient
@@ -43,12 +47,15 @@ class MultiHead(Attentive):
         map: str | Callable[..., Tensor] = "softmax",
         dropout: float = 0.0,
         bias: bool = True,
+        **other: Never,
     ):
         super().__init__()
-        shared = key_value_heads or heads
-        if width % heads:
+        if other:
+            refuse("MultiHead", other)
+        shared = heads if key_value_heads is None else key_value_heads
+        if heads < 1 or width % heads:
             raise ValueError(f"heads must divide the width; got width={width}, heads={heads}.")
-        if heads % shared:
+        if shared < 1 or heads % shared:
             raise ValueError(
                 f"key_value_heads must divide heads; got heads={heads}, key_value_heads={shared}."
             )
@@ -79,21 +86,30 @@ class MultiHead(Attentive):
         mask: Mask | Tensor | None = None,
         place: Place | None = None,
         cache: KeyValue | None = None,
+        **other: Never,
     ) -> Attended:
         """Attend with query (..., m, width) to keys (..., n, key_width) and values: context (..., m, width).
 
         Keys default to the query (self-attention), values to the keys. The weights are (..., heads, m, n),
         and a mask broadcasts to that: (m, n), (b, 1, m, n), (b, h, m, n). With a cache, keys and values are
         appended to it (or, if it does not grow, read from it once it is filled), and n counts all of them.
+
+        Without a `place`, queries of self-attention, and under `Causal` or `Window`, are the last m of n
+        positions; otherwise queries and keys are two sequences, each counted from 0.
         """
+        if other:
+            refuse("MultiHead", other)
         keys = query if keys is None else keys
         values = keys if values is None else values
-        across = keys is not query  # cross-attention: queries start at position 0
         check("query", query, "... m width", width=self.width)
         check("keys", keys, "... n key_width", key_width=self.key_width)
         check("values", values, "... n value_width", value_width=self.value_width)
         mask, sees = None if mask is None else as_mask(mask), None
+        across = keys is not query and not (
+            mask and any(isinstance(p, Causal | Window) for p in mask.parts())
+        )
         if mask is not None and cache is None:
+            self._check_mask(mask, query.shape[:-2], query.shape[-2], keys.shape[-2])
             seen, sees = mask.seen(query.shape[-2], keys.shape[-2], query.dim() - 1, query.device)
             query, keys, values = (
                 zeroed(query, by_any_head(sees)),
@@ -103,6 +119,7 @@ class MultiHead(Attentive):
         q = self._split(self.W_q(query), self.heads)  # (..., heads, m, each)
         k, v = self._projected(keys, values, cache)  # (..., heads, n, each)
         if mask is not None and cache is not None:  # masked now, maybe not later: zero after the projection
+            self._check_mask(mask, query.shape[:-2], q.shape[-2], k.shape[-2])
             seen, sees = mask.seen(q.shape[-2], k.shape[-2], q.dim() - 2, q.device)
             q, (k, v) = zeroed(q, sees), (k, v) if cache.clean else (zeroed(k, seen), zeroed(v, seen))
         if place is None and across:
@@ -149,6 +166,17 @@ class MultiHead(Attentive):
         cache = KeyValue(grows=False, clean=mask is not None)
         self._projected(keys, values, cache)
         return cache
+
+    def _check_mask(self, mask: Mask, batch: torch.Size, m: int, n: int) -> None:
+        mask.check((*batch, self.heads), m, n)
+        for part in mask.parts():
+            if not isinstance(part, Given) or part.allowed.dim() != 3 or len(batch) != 1:
+                continue
+            if part.allowed.shape[0] == batch[0] == self.heads > 1:
+                raise ShapeError(
+                    f"mask {tuple(part.allowed.shape)} could be one for each of {self.heads} sequences or of "
+                    f"{self.heads} heads: write mask[:, None] for sequences, mask[None] for heads."
+                )
 
     def _projected(self, keys: Tensor, values: Tensor, cache: KeyValue | None) -> tuple[Tensor, Tensor]:
         """Keys and values of every head, (..., heads, n, each), those of the cache included."""

@@ -5,6 +5,7 @@ from typing import Any
 from torch import nn
 
 from regard.core.errors import RunError
+from regard.runs.readme import first_paragraph
 from regard.tasks.system import System
 
 
@@ -25,7 +26,9 @@ def describe(system: System) -> dict[str, Any]:
         "score": score,
         "map": map_,
         "facts": system.facts,
+        "about": first_paragraph(system.folder) or system.purpose,
         "example": system.example,
+        "examples": system.examples,
         "second": system.takes_second,
         "changes": ["mask", "delete"] if system.masked_paths else ["delete"],
     }

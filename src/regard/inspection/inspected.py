@@ -4,19 +4,21 @@ mask      the words get no attention weight, the rest is renormalised; hidden st
 delete    the words are removed from the text: leave-one-out
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from torch import Tensor
 
 from regard.core.errors import RunError
+from regard.data.padding import batches_by_length
 from regard.data.segments import Segments, by_word
 from regard.tasks.system import System
 
 How = Literal["none", "mask", "delete"]
 FIRST = "(first)"  # a position before the words, as BERT's [CLS]
 CHARACTERS = 32  # of a text for each token it may have: longer texts are refused before any work
+POSITIONS = 2048  # tokens that are read as one batch, padding included
 
 
 class InvalidRequest(ValueError):
@@ -70,9 +72,17 @@ class Inspected:
 
     @property
     def title(self) -> str:
-        """The answer, with its probability where all answers have one."""
+        """The answer; where all answers have a probability, said to be predicted, with its own."""
         probability = self.probabilities.get(self.said)
-        return self.said if probability is None else f"{self.said}  {probability:.3f}"
+        if probability is None:
+            return self.said
+        return f"predicted: {self.said} (probability {probability:.3f})"
+
+    @property
+    def unknown(self) -> list[int]:
+        """Numbers of the words that were read and hold a token that is not in the vocabulary."""
+        tokens = zip(self.read.tokens, self.read.word_of, strict=True) if self.columns else ()
+        return sorted({self.columns[word] for token, word in tokens if token == self.system.unknown})
 
     @property
     def masked(self) -> list[int]:
@@ -98,7 +108,25 @@ def inspect(
 
     A text of more than `longest` tokens is refused; `name` is what captions and messages call the system.
     """
-    _check_characters("text", text, longest)
+    asked = prepare(system, text, second, words, how, name, longest)
+    (found,) = answer_prepared([asked])
+    if isinstance(found, InvalidRequest):
+        raise found
+    return found
+
+
+def prepare(
+    system: System,
+    text: str,
+    second: str | None,
+    words: Collection[int],
+    how: How,
+    name: str,
+    longest: int | None,
+) -> Inspected:
+    """What `inspect` takes, checked and cut into tokens and words: ready for `answer_prepared`."""
+    for what, given in (("text", text), ("second text", second or "")):
+        _check_count(what, len(given), "characters", None if longest is None else CHARACTERS * longest)
     whole = system.segments(text)
     for word in words:
         if not 0 <= word < len(whole.words):
@@ -110,25 +138,46 @@ def inspect(
     read = system.segments(*whole.remaining(changed)) if how == "delete" and changed else whole
     _check_count("text", len(read.tokens), "tokens", longest)
     _check_second(system, name, second, longest)
-    found = Inspected(system, name, how, whole.words, sorted(changed), columns, read, second, None, [], [])
-    if not columns:
-        return found
-    if not read.tokens:
+    if columns and not read.tokens:
         raise InvalidRequest(f"{name} finds no token in this: there is nothing to read.")
+    return Inspected(system, name, how, whole.words, sorted(changed), columns, read, second, None, [], [])
+
+
+def answer_prepared(prepared: Sequence[Inspected]) -> list[Inspected | InvalidRequest]:
+    """The answers of one system to texts, those that nothing is masked in as one batch.
+
+    Texts in a batch are padded, which changes the last bits of weights and probabilities, and no answer
+    whose first and second choice differ by more.
+    """
+    found: list[Inspected | InvalidRequest] = list(prepared)  # where there are no words, nothing is answered
+    alone = [i for i, one in enumerate(prepared) if one.columns and one.masked]
+    lengths = [len(one.read.tokens) if one.columns and not one.masked else 0 for one in prepared]
+    for some in (*batches_by_length(lengths, POSITIONS), *([i] for i in alone)):
+        for i, one in zip(some, _answered([prepared[i] for i in some]), strict=True):
+            found[i] = one
+    return found
+
+
+def _answered(asked: Sequence[Inspected]) -> Sequence[Inspected | InvalidRequest]:
+    system, masked = asked[0].system, asked[0].masked
     try:
-        return _answered(found)
+        with system.masking(masked):
+            answers = system.answer([system.input(one.read.text, one.second) for one in asked])
+            weights = system.batch_weights(answers)
+        rows = [system.answer_segments(answer) for answer in answers]
     except ValueError as error:  # learned positions, for one, end somewhere
-        raise InvalidRequest(f"{name} cannot read this: {error}") from error
-
-
-def _answered(asked: Inspected) -> Inspected:
-    system, read = asked.system, asked.read
-    with system.masking(asked.masked):
-        (answer,) = system.answer([system.input(read.text, asked.second)])
-        said = system.answer_segments(answer)
-        between = system.weights(answer) if said.words else []
-        weights = [by_word(layer, read.word_of, said.word_of) for layer in between]
-    return replace(asked, answer=answer, rows=said.words, weights=weights)
+        if len(asked) > 1:  # of one of the texts
+            return [found for one in asked for found in _answered([one])]
+        return [InvalidRequest(f"{asked[0].name} cannot read this: {error}")]
+    return [
+        replace(
+            one,
+            answer=answer,
+            rows=said.words,
+            weights=[by_word(layer, one.read.word_of, said.word_of) for layer in layers if said.words],
+        )
+        for one, answer, layers, said in zip(asked, answers, weights, rows, strict=True)
+    ]
 
 
 def self_attention(inspected: Inspected) -> tuple[list[Tensor], list[str]]:
@@ -145,11 +194,6 @@ def self_attention(inspected: Inspected) -> tuple[list[Tensor], list[str]]:
     return [by_word(layer, word_of, word_of) for layer in layers], [FIRST] * ahead + inspected.source
 
 
-def _check_characters(what: str, text: str, longest: int | None) -> None:
-    """Refuse a text that is too long whatever its tokens are, before anything is done with it."""
-    _check_count(what, len(text), "characters", None if longest is None else CHARACTERS * longest)
-
-
 def _check_count(what: str, count: int, unit: str, most: int | None) -> None:
     if most is not None and count > most:
         raise InvalidRequest(f"the {what} has {count:,} {unit}; at most {most:,} are read here.")
@@ -162,5 +206,4 @@ def _check_second(system: System, name: str, second: str | None, longest: int | 
         return
     if second is None or not second.strip():
         raise InvalidRequest(f"{name} takes two texts: the second must be given.")
-    _check_characters("second text", second, longest)
     _check_count("second text", len(system.segments(second).tokens), "tokens", longest)

@@ -7,12 +7,10 @@ from torch import Tensor
 
 from regard.data.segments import by_word
 from regard.explanations import METHODS, explain
-from regard.inspection.deadline import require_time
 from regard.inspection.inspected import Inspected, InvalidRequest
 from regard.tasks.system import System
 
 ATTENTION = "attention"  # the method whose scores are the weights themselves
-FLOW = 1e-6  # seconds for a flow through one of n² edges of a layer, on a slow machine
 
 
 def methods(system: System) -> list[str]:
@@ -36,8 +34,6 @@ def word_scores(inspected: Inspected, method: str) -> Tensor:
     if inspected.masked and (METHODS[method].needs == "outputs" or system.takes_second):
         why = "a model of two texts" if system.takes_second else f"{method}, which deletes words,"
         raise InvalidRequest(f"While a word is masked, {why} has no scores: use attention.")
-    if method == "flow":
-        _require_time_for_flow(system, len(read.tokens))
     try:
         with system.masking(inspected.masked):
             case = system.case([system.input(read.text, inspected.second)])
@@ -51,10 +47,3 @@ def word_scores(inspected: Inspected, method: str) -> Tensor:
     if not bool(scores.isfinite().all()):
         raise InvalidRequest(f"There is no score by {method}: it is not a number.")
     return by_word(scores, read.word_of, [0])[0]
-
-
-def _require_time_for_flow(system: System, n: int) -> None:
-    """Flow checks no clock: it begins only if it is likely to end in time."""
-    layers = system.attention_paths.get("self", [])
-    rows = n if set(layers) & set(system.layers) else 1  # positions at the top that flows begin at
-    require_time(FLOW * rows * n * n * (len(layers) + 1))

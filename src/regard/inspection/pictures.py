@@ -75,15 +75,20 @@ def draw(
         caption = captions.weights_caption(inspected, layer, head)
     else:
         caption = captions.self_attention_caption(inspected, which)
-    rows = inspected.rows if cross else source
-    view: View = KINDS[kind](weights, source, rows, title=inspected.title, caption=caption)
-    return view
+    rows, ahead = inspected.rows if cross else source, len(source) - len(inspected.source)
+    view: MatrixView = KINDS[kind](weights, source, rows, title=inspected.title, caption=caption)
+    return replace(view, unknown=_unknown(inspected, ahead))
 
 
 def _scored(inspected: Inspected, method: str) -> MatrixView:
     scores, caption = word_scores(inspected, method), captions.scores_caption(inspected, method)
-    view = views.words(scores, inspected.source, [inspected.said], title=inspected.title, caption=caption)
-    return replace(view, note=OTHERS)
+    view = views.words(scores, inspected.source, [inspected.said], shares=True, title=inspected.title)
+    return replace(view, caption=caption, note=OTHERS, unknown=_unknown(inspected))
+
+
+def _unknown(inspected: Inspected, ahead: int = 0) -> tuple[int, ...]:
+    """Columns of the words that the model does not know, so many positions standing before the words."""
+    return tuple(ahead + inspected.columns.index(word) for word in inspected.unknown)
 
 
 def _pick(layers: list[Tensor], layer: int | None, head: int | None) -> tuple[int, Tensor]:
@@ -116,7 +121,8 @@ def picture_data(inspected: Inspected, options: Mapping[str, Value]) -> tuple[di
         wanted = {"layer": layers - 1, "head": None, **options}
         every = [one for one in every if one == (wanted["layer"], wanted["head"])]
     named = {_name(*one, layers, heads): inspected.matrix(*one) for one in every}
-    data = KINDS[inspected.system.picture](named, inspected.source, inspected.rows).data()
+    view: MatrixView = KINDS[inspected.system.picture](named, inspected.source, inspected.rows)
+    data = replace(view, unknown=_unknown(inspected)).data()
     for matrix, (layer, head) in zip(data["matrices"], every, strict=True):
         chosen = {"layer": layer, "head": head}
         shown = {name: chosen.get(name, value) for name, value in options.items()}

@@ -41,9 +41,10 @@ def _bounded(scores: Tensor, upper: float | Tensor, plain: Map, limited: Limited
     check("scores", scores, "... n")
     if scores.shape[-1] == 0 or (not isinstance(upper, Tensor) and upper >= 1):
         return plain(scores)
-    if not isinstance(upper, Tensor):
-        upper = torch.full_like(scores, upper)
-    check_together(scores=scores, upper=upper)
+    if isinstance(upper, Tensor):
+        check_together(scores=scores, upper=upper)
+    else:
+        upper = torch.full((), upper, dtype=torch.float64, device=scores.device)
     try:
         upper = upper.expand_as(scores).double()
     except RuntimeError:

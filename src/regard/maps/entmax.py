@@ -11,10 +11,13 @@ Peters, Niculae & Martins (2019), "Sparse Sequence-to-Sequence Models", arXiv:19
 Correia, Niculae & Martins (2019), "Adaptively Sparse Transformers", arXiv:1909.00015: learned α.
 """
 
+from typing import Never
+
 import torch
 from torch import Tensor, nn
 
 from regard.core.errors import DeviceError, ShapeError
+from regard.core.foreign_names import refuse
 from regard.core.shapes import check, check_float, widened
 from regard.kernels.common.operator import is_plain
 from regard.kernels.row_maps.entmax_operator import entmax_operator
@@ -60,13 +63,15 @@ def check_alpha(alpha: float | Tensor, name: str, rows: Tensor) -> None:
 
 
 @register(sparse=True, guard=False)
-def entmax(scores: Tensor, alpha: float | Tensor = 1.5) -> Tensor:
+def entmax(scores: Tensor, alpha: float | Tensor = 1.5, **other: Never) -> Tensor:
     """Map scores (..., n) to weights (..., n). A score of −inf gets weight 0.
 
     `alpha` is a number of at least 1, or a tensor that broadcasts to one number per row, (..., 1), and may be
     learned: 0-d, (m, 1), or (heads, 1, 1) for scores (..., heads, m, n). With α = inf the keys of highest
     score share the weight, and no gradient flows.
     """
+    if other:
+        refuse("entmax", other)
     check_float("scores", scores)
     check("scores", scores, "... n")
     check_alpha(alpha, "scores", scores)

@@ -8,15 +8,20 @@ reach it smoothly, unlike sparsemax's. The Jacobian is diag(s) − ssᵀ/‖s‖
 Peters, Niculae & Martins (2019), "Sparse Sequence-to-Sequence Models", arXiv:1905.05702, Algorithm 2.
 """
 
+from typing import Never
+
 from torch import Tensor
 
+from regard.core.foreign_names import refuse
 from regard.core.shapes import check_float
 from regard.kernels.row_maps.entmax15_operator import entmax15_operator
 from regard.maps.table import register
 
 
 @register(sparse=True, guard=False)
-def entmax15(scores: Tensor) -> Tensor:
+def entmax15(scores: Tensor, **other: Never) -> Tensor:
     """Map scores (..., n) to weights (..., n). A score of −inf gets weight 0."""
+    if other:
+        refuse("entmax15", other)
     check_float("scores", scores)
     return entmax15_operator(scores)

@@ -17,11 +17,12 @@ arXiv:1705.07704.
 
 from math import isfinite
 
+import torch
 from torch import Tensor
 
 from regard.core.shapes import check, check_float, widened
 from regard.kernels.row_maps.fusedmax_operator import fusedmax_operator
-from regard.maps.softmax import tempered
+from regard.maps.softmax import from_top, tempered
 from regard.maps.sparsemax import sparsemax
 from regard.maps.table import register
 
@@ -34,6 +35,10 @@ def fusedmax(scores: Tensor, strength: float = 0.1, temperature: float | Tensor 
         check("scores", scores, "... n")
     if not (strength >= 0 and isfinite(strength)):
         raise ValueError(f"strength must be at least 0 and finite; got {strength}. At 0 it is sparsemax.")
-    theta = tempered(widened(scores), temperature)
+    theta = wide = widened(scores)
+    if isinstance(temperature, Tensor) or temperature != 1:
+        theta = tempered(from_top(wide), temperature)
+        hidden, least = wide == -torch.inf, torch.finfo(theta.dtype).min
+        theta = torch.where(hidden, theta, theta.clamp(min=least))  # a low key still keeps others apart
     weights = fusedmax_operator(theta, float(strength))[0] if strength else sparsemax(theta)
     return weights.to(scores.dtype)

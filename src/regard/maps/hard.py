@@ -18,6 +18,8 @@ from regard.maps.estimators.estimator import ONE_KEY, Estimator, Vertices
 from regard.maps.estimators.straight_through import StraightThrough
 from regard.maps.table import MAPS, register
 
+STRAIGHT_THROUGH = StraightThrough()
+
 
 @register(sparse=True, ordered=False, stochastic=True, guard=False)
 def hard(scores: Tensor, estimator: Estimator | None = None, generator: Generator | None = None) -> Tensor:
@@ -25,7 +27,7 @@ def hard(scores: Tensor, estimator: Estimator | None = None, generator: Generato
 
     The estimator defaults to `StraightThrough()`. A function does not know of eval mode: `Hard` does.
     """
-    weights: Tensor = (StraightThrough() if estimator is None else estimator)(scores, generator=generator)
+    weights: Tensor = (STRAIGHT_THROUGH if estimator is None else estimator)(scores, generator=generator)
     return weights
 
 

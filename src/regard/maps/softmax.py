@@ -11,10 +11,12 @@ Classification Network Outputs".
 """
 
 from math import isnan
+from typing import Never
 
 import torch
 from torch import Tensor
 
+from regard.core.foreign_names import refuse
 from regard.core.shapes import check, check_float, widened
 from regard.kernels.common.operator import is_plain
 from regard.maps.table import register
@@ -34,19 +36,33 @@ def tempered(scores: Tensor, temperature: float | Tensor) -> Tensor:
     return scores if temperature == 1 else scores / temperature
 
 
+def from_top(scores: Tensor) -> Tensor:
+    """Scores (..., n) with the highest at 0, so that no temperature makes it infinite.
+
+    The others stay finite; the gradient of what does not depend on Σⱼ θⱼ is the same.
+    """
+    if not scores.shape[-1]:
+        return scores
+    top = scores.detach().amax(-1, keepdim=True)  # (..., 1)
+    below = scores - torch.where(top.isfinite(), top, 0)
+    return torch.where(scores == -torch.inf, scores, below.clamp(min=torch.finfo(below.dtype).min))
+
+
 def _with_empty_rows(scores: Tensor) -> Tensor:
     empty = (scores == -torch.inf).all(-1, keepdim=True)  # (..., 1)
     return torch.where(empty, 0, torch.softmax(torch.where(empty, 0, scores), -1))
 
 
 @register(guard=False)
-def softmax(scores: Tensor, temperature: float | Tensor = 1.0) -> Tensor:
+def softmax(scores: Tensor, temperature: float | Tensor = 1.0, **other: Never) -> Tensor:
     """Map scores (..., n) to weights (..., n), all above 0 but for scores of −inf."""
+    if other:
+        refuse("softmax", other)
     check_float("scores", scores)
     if scores.dim() == 0:
         check("scores", scores, "... n")
     if isinstance(temperature, Tensor) or temperature != 1:  # torch.softmax itself widens half precision
-        return softmax(tempered(widened(scores), temperature)).to(scores.dtype)
+        return softmax(tempered(from_top(widened(scores)), temperature)).to(scores.dtype)
     if not is_plain(scores):
         return _with_empty_rows(scores)
     weights = torch.softmax(scores, -1)

@@ -8,15 +8,20 @@ it depends on the support alone, so a gradient never reaches a key outside it.
 Martins & Astudillo (2016), "From Softmax to Sparsemax", arXiv:1602.02068, Algorithm 1.
 """
 
+from typing import Never
+
 from torch import Tensor
 
+from regard.core.foreign_names import refuse
 from regard.core.shapes import check_float
 from regard.kernels.row_maps.sparsemax_operator import sparsemax_operator
 from regard.maps.table import register
 
 
 @register(sparse=True, guard=False)
-def sparsemax(scores: Tensor) -> Tensor:
+def sparsemax(scores: Tensor, **other: Never) -> Tensor:
     """Map scores (..., n) to weights (..., n). A score of −inf gets weight 0."""
+    if other:
+        refuse("sparsemax", other)
     check_float("scores", scores)
     return sparsemax_operator(scores)

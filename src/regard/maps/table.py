@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar, cast
 import torch
 from torch import Tensor
 
+from regard.core.foreign_names import refuse
 from regard.core.registry import Table, first_line
 from regard.core.shapes import check, check_float, widened
 from regard.kernels.common.operator import is_plain
@@ -63,6 +64,8 @@ def _guarded(function: F, acts_on: str) -> F:
 
     @wraps(function)
     def guarded(scores: Tensor, *settings: Any, **named: Any) -> Tensor:
+        if "dim" in named:
+            refuse(function.__name__, named)
         check_float("scores", scores)
         check("scores", scores, axes)
         if not scores.numel():

@@ -4,7 +4,7 @@ True = may be attended to. A mask computes a few rows at a time, or, where every
 the two ends of the intervals.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -52,6 +52,9 @@ class Mask:
             queries.append(block.any(-1).expand(*block.shape[:-2], min(start + BLOCK, m) - start))
         return torch.stack(keys).any(0), torch.cat(queries, -1)
 
+    def check(self, batch: Sequence[int], m: int, n: int) -> None:
+        """Raise if this is no mask for weights (*batch, m, n)."""
+
     def parts(self) -> Iterator["Mask"]:
         """The masks this one is joined from."""
         yield self
@@ -83,6 +86,10 @@ class And(Mask):
             return None
         return torch.maximum(one[0], other[0]), torch.minimum(one[1], other[1])
 
+    def check(self, batch: Sequence[int], m: int, n: int) -> None:
+        self.one.check(batch, m, n)
+        self.other.check(batch, m, n)
+
     def parts(self) -> Iterator[Mask]:
         yield from self.one.parts()
         yield from self.other.parts()
@@ -109,16 +116,41 @@ class Given(Mask):
         self.allowed = allowed if allowed.dim() > 1 else allowed.expand(1, *allowed.shape or (1,))
 
     def rows(self, start: int, stop: int, m: int, n: int, axes: int, device: torch.device) -> Tensor:
-        if self.allowed.shape[-2] not in (1, m) or self.allowed.shape[-1] not in (1, n):
-            raise ShapeError(
-                f"mask must broadcast to (..., m, n) with m={m}, n={n}; got {tuple(self.allowed.shape)}. "
-                "A mask of keys alone, (b, n), becomes mask[:, None, :]."
-            )
+        self.check(self.allowed.shape[:-2], m, n)
         block = self.allowed if self.allowed.shape[-2] == 1 else self.allowed[..., start:stop, :]
         return block.expand(*block.shape[:-1], n)
 
+    def check(self, batch: Sequence[int], m: int, n: int) -> None:
+        shape, wanted = self.allowed.shape, (*batch, m, n)
+        if len(shape) <= len(wanted) and all(
+            a in (1, b) for a, b in zip(reversed(shape), reversed(wanted), strict=False)
+        ):
+            return
+        heads = ", None" * (len(batch) - 1)
+        hint = f"A mask of keys alone, (b, n), becomes mask[:{heads}, None, :]."
+        if heads and len(shape) == 3:
+            hint = f"A mask for each sequence, (b, m, n), becomes mask[:{heads}]."
+        raise ShapeError(f"mask must broadcast to (..., m, n) = {wanted}; got {tuple(shape)}. {hint}")
+
     def __repr__(self) -> str:
         return f"mask{tuple(self.allowed.shape)}"
+
+
+def grows(mask: Mask, m: int, n: int, axes: int, device: torch.device) -> bool:
+    """Whether a mask with a boolean tensor lets queries in their order see more and more keys, or fewer.
+
+    Queries that see nothing do not count.
+    """
+    if not any(isinstance(part, Given) for part in mask.parts()):
+        return False
+    visible = mask.rows(0, m, m, n, axes, device)  # (..., m or 1, n)
+    sizes = visible.sum(-1)  # (..., m or 1)
+    some = sizes > 0
+    differ = torch.where(some, sizes, n).amin(-1) < sizes.amax(-1)  # (...)
+    up, down = (
+        ((rows.int().cumsum(-2) > 0) == rows).all(-1) | ~rows.any(-1) for rows in (visible, visible.flip(-2))
+    )
+    return bool((differ & (up.all(-1) | down.all(-1))).any())
 
 
 def as_mask(mask: Mask | Tensor) -> Mask:

@@ -1,12 +1,14 @@
 """From settings to a trained run: parts, encoded examples, model, training, scores, and a page about it."""
 
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from regard.core.errors import RunError, SettingsError
@@ -16,15 +18,31 @@ from regard.data.batches import Batch, Batches
 from regard.data.encoded import BLOCK, Encoded, OldFormatError
 from regard.data.fields import Row
 from regard.data.splits import Part
-from regard.runs.folder import CACHE, CONFIG, MODEL, README, claimed, read_config, write_settings
+from regard.data.text import DataError
+from regard.runs.folder import (
+    CACHE,
+    CHECKPOINTS,
+    CONFIG,
+    MODEL,
+    README,
+    check_empty,
+    claimed,
+    file_digests,
+    read_config,
+    run_facts,
+    write_settings,
+)
+from regard.runs.initial import initial_facts, put_initial, with_tokenizers_of
+from regard.runs.lock import locked
 from regard.runs.readme import readme
 from regard.tasks import TASKS
 from regard.tasks.system import Scores, System
 from regard.tasks.task import Say, Task
-from regard.training import ALONE, StepReport, Team, train
+from regard.training import ALONE, Checkpoints, StepReport, Team, train
 from regard.training.rank_batches import RankBatches
 
 PARTS: tuple[Part, ...] = ("train", "valid")
+MOST_THREADS = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,51 +65,100 @@ def fit(
     say: Say = lambda _: None,
     team: Team = ALONE,
     sharded: bool = False,
+    init: Path | None = None,
 ) -> Fitted:
-    """Train a run into a folder; one that was interrupted goes on, if `resume` allows it.
+    """Train a run into a folder; one that was interrupted goes on, if `resume` allows it, as does a finished
+    one that is given more steps. A new one can begin with the weights of the run in `init`.
 
-    Every rank of a team calls it; rank 0 makes the folder.
+    Every rank of a team calls it; rank 0 makes the folder and holds it until the end.
     """
     task = TASKS[settings.task]
-    if (own := _fit_by_task(task, settings, folder, resume, say, team)) is not None:
-        return own
-    team.on_rank_zero(lambda: begin(task, settings, folder, resume or team.restarted, say, team.size))
-    model, problem = prepare(task, settings, folder, device, team, sharded)
-    progress = train(
-        model,
-        problem,
-        settings.training,
-        folder,
-        seed=settings.seed,
-        listen=listen,
-        board=board,
-        team=team,
-        sharded=sharded,
-    )
-    parts = task.load_parts(folder)
-    if sharded:  # whole again
-        model = task.restore(settings, parts, load_tensors(folder / MODEL), folder / MODEL).to(device)
-    system = task.system(model, parts, settings, folder)
+    with ExitStack() as until_the_end:
 
-    def scored() -> dict[str, Any]:
-        scores = _validation_scores(task, settings, parts, system, say)
-        write_text(folder / README, readme(system, scores, progress.step))
-        return asdict(scores)
+        def hold() -> bool:
+            check_empty(folder)
+            return until_the_end.enter_context(locked(folder))
 
-    return Fitted(folder, system, _scores(team.on_rank_zero(scored)))
+        team.on_rank_zero(hold)
+        if (own := _fit_by_task(task, settings, folder, resume, say, team, init)) is not None:
+            return own
+        resume = resume or team.restarted
+        team.on_rank_zero(lambda: begin(task, settings, folder, resume, say, team.size, init))
+        facts = run_facts(read_config(folder))
+        until_the_end.enter_context(same_threads(facts, team, say))
+        model, problem = prepare(task, settings, folder, device, team, sharded)
+        parts = task.load_parts(folder)
+        if "init" in facts and not Checkpoints(folder / CHECKPOINTS).steps():
+            put_initial(task, settings, parts, model, facts, say if team.first else lambda _: None)
+        progress = train(
+            model,
+            problem,
+            settings.training,
+            folder,
+            seed=settings.seed,
+            listen=listen,
+            board=board,
+            say=say,
+            team=team,
+            sharded=sharded,
+        )
+        if sharded:  # whole again
+            model = task.restore(settings, parts, load_tensors(folder / MODEL), folder / MODEL).to(device)
+        system = task.system(model, parts, settings, folder)
+
+        def scored() -> dict[str, Any]:
+            scores = _validation_scores(task, settings, parts, system, say)
+            write_text(folder / README, readme(system, scores, progress.step))
+            return asdict(scores)
+
+        return Fitted(folder, system, _scores(team.on_rank_zero(scored)))
 
 
-def begin(task: Task, settings: Any, folder: Path, resume: bool, say: Say, processes: int = 1) -> None:
+@contextmanager
+def same_threads(facts: Mapping[str, Any], team: Team, say: Say) -> Iterator[None]:
+    """A block with as many threads as the run was begun with: the last bits of the weights depend on them."""
+    now, then = torch.get_num_threads(), facts.get("threads", 0)
+    if facts.get("processes") != team.size or not 0 < then <= MOST_THREADS:
+        then = now  # with another number of processes sums have another order in any case
+    if then != now and team.first:
+        say(f"computing with {then} threads, as when the run was begun, and not with {now}: the same bits")
+    torch.set_num_threads(then)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(now)
+
+
+def begin(
+    task: Task,
+    settings: Any,
+    folder: Path,
+    resume: bool,
+    say: Say,
+    processes: int = 1,
+    init: Path | None = None,
+) -> None:
     """Make the folder, its parts and its encoded examples, where they are not there yet."""
-    with claimed(folder, settings, resume=resume):
+    facts = facts_of(settings, init, processes)
+    with claimed(folder, settings, facts, resume=resume, say=say):
         if not (folder / CACHE).exists():
-            task.parts(settings, say).save(folder)
+            parts = task.parts(settings, say)
+            facts = run_facts(read_config(folder))
+            if "init" in facts:
+                parts = with_tokenizers_of(parts, settings, facts, say)
+            parts.save(folder)
         count = encode(task, settings, folder, say)
         if count < processes:
             raise RunError(
                 f"there are more processes ({processes}) than training {task.examples} ({count}). "
                 "Start fewer."
             )
+
+
+def facts_of(settings: Any, init: Path | None, processes: int = 1) -> dict[str, Any]:
+    """What a run that begins now writes down of itself."""
+    facts = {"threads": torch.get_num_threads(), "processes": processes, "files": file_digests(settings)}
+    return facts if init is None else {**facts, **initial_facts(init)}
 
 
 def encode(task: Task, settings: Any, folder: Path, say: Say) -> int:
@@ -102,8 +169,12 @@ def encode(task: Task, settings: Any, folder: Path, say: Say) -> int:
     for part in PARTS:
         cache, name = folder / CACHE / part, "training" if part == "train" else "validation"
         if cache.exists():
-            found[part] = open_cache(folder, part)
-        else:
+            try:
+                found[part] = open_cache(folder, part).check(fields)
+            except DataError as error:
+                say(str(error))
+                shutil.rmtree(cache) if cache.is_dir() else cache.unlink()
+        if part not in found:
             say(f"encoding the {name} {task.examples}")
             rows = _rows(task, settings, parts, part)
             found[part] = Encoded.make(rows, fields, cache, {k: v for k, v in longest.items() if k in fields})
@@ -114,12 +185,13 @@ def encode(task: Task, settings: Any, folder: Path, say: Say) -> int:
             raise SettingsError(
                 f"training.{error} Or leave long {task.examples} out: data.longest."
             ) from None
-    known, fingerprint = read_config(folder)["data"].get("fingerprint"), found["train"].fingerprint
+    values, fingerprint = read_config(folder), found["train"].fingerprint
+    known = values["data"].get("fingerprint")
     if known is not None and known != fingerprint:
         shutil.rmtree(folder / CACHE)
         raise RunError(f"the data of {folder} have changed since it was begun: it cannot go on with others.")
     if known is None:
-        write_settings(folder, replace(settings, data=replace(settings.data, fingerprint=fingerprint)))
+        write_settings(folder, settings, fingerprint, run_facts(values))
     return len(found["train"])
 
 
@@ -147,8 +219,8 @@ def prepare(
     model = task.build(settings, task.load_parts(folder))
     if not sharded:  # a sharded one may not fit on a device before
         model = model.to(device)
-    tokens = settings.training.tokens
-    batches = RankBatches(train, tokens, settings.seed, team)
+    tokens, examples = settings.training.tokens, settings.training.examples
+    batches = RankBatches(train, tokens, settings.seed, team, examples)
     return model, TaskProblem(task, settings, batches, list(Batches(valid, tokens, 0).epoch(0)), device)
 
 
@@ -184,14 +256,16 @@ class TaskProblem:
 
 
 def _fit_by_task(
-    task: Task, settings: Any, folder: Path, resume: bool, say: Say, team: Team
+    task: Task, settings: Any, folder: Path, resume: bool, say: Say, team: Team, init: Path | None
 ) -> Fitted | None:
     """The run of a task that does not train by gradient descent; None of the others."""
     if type(task).fit is Task.fit:
         return None
     if team.size > 1:
         raise RunError(f"a {task.makes} is trained in one process: start it without torchrun.")
-    with claimed(folder, settings, resume=resume):
+    if init is not None:
+        raise RunError(f"a {task.makes} is not trained in steps: --init is not for it.")
+    with claimed(folder, settings, {"files": file_digests(settings)}, resume=resume, say=say):
         found = task.fit(settings, say)
         assert found is not None
         found.parts.save(folder)

@@ -1,12 +1,16 @@
 """README.md of a run: what it is, how good it is, what it may be used for."""
 
+from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from regard.runs.folder import CONFIG, LOG
+from regard.data.corpora.corpus import CORPORA, LABELLED
+from regard.runs.folder import CONFIG, LOG, README
 from regard.tasks.system import Scores, System
+from regard.views.shown_text import cropped
 
+PARAGRAPH = 500  # characters of it that are shown
 CARE = (
     "It has seen only what it was trained on: before anyone relies on it, measure it on examples like"
     " theirs. Attention weights shown with it say where the model looked, not why it answered as it did."
@@ -19,13 +23,30 @@ def readme(system: System, scores: Scores, steps: int | None) -> str:
     trained = "trained" if steps is None else f"trained for {steps:,} steps"
     parts = [
         f"# A {task.makes}",
-        f"{_model(system)}{trained} on {_data(settings.data)} (seed {settings.seed}).",
-        f"On validation {task.examples}: {scores.line}." if steps is not None else f"It has {scores.line}.",
+        f"{system.purpose} Learned from {_data(settings.data)}. "
+        + (
+            f"On validation {task.examples}: {scores.line}."
+            if steps is not None
+            else f"It has {scores.line}."
+        ),
+        f"{_model(system)}{trained} with seed {settings.seed}.",
         _table(scores),
         "\n".join(f"    {line}" for line in task.usage),
         f"`{CONFIG}` has all that is needed to repeat it, `{LOG}` how it went. {CARE}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def first_paragraph(folder: Path | None) -> str:
+    """What the README of a run says first, in plain text; "" if there is none."""
+    file = None if folder is None else folder / README
+    if file is None or not file.is_file():  # a pipe is none
+        return ""
+    with file.open("rb") as stream:
+        text = stream.read(1 << 16).decode("utf-8", "replace")
+    prose = (part.strip() for part in text.replace("\r\n", "\n").split("\n\n"))
+    found = next((part for part in prose if part and not part.startswith(("#", "|", "<", "```"))), "")
+    return cropped(" ".join(found.replace("`", "").split()), PARAGRAPH)
 
 
 def _model(system: System) -> str:
@@ -40,8 +61,9 @@ def _model(system: System) -> str:
 
 def _data(data: Any) -> str:
     values = {name: value for name, value in vars(data).items() if isinstance(value, str)}
-    if "corpus" in values:
-        return values["corpus"]
+    if corpus := values.get("corpus"):
+        known = [table[corpus].says for table in (CORPORA, LABELLED) if corpus in table]
+        return f"generated text, {corpus}" + "".join(f" ({says.rstrip('.')})" for says in known)
     files = [values[name] for name in ("source", "target", "train") if name in values]
     return " → ".join(files) or "its data"
 

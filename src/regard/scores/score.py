@@ -44,16 +44,18 @@ class Score(nn.Module):
 class Factored(Score):
     """A score that is a dot product of transformed query and transformed keys.
 
-    A subclass defines `factors`; fast backends compute the dot products themselves.
+    A subclass defines `factors(query, keys)`: (..., m, d) and (..., n, d) whose dot products are θ; fast
+    backends compute these. Where factors depend on positions, set `uses_place` and define
+    `factors(query, keys, place)`: a backend may ask for any block of queries.
     """
 
-    def factors(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """(..., m, d) and (..., n, d) whose dot products are θ."""
-        raise NotImplementedError
+    factors: Callable[..., tuple[Tensor, Tensor]]
 
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+    def forward(self, query: Tensor, keys: Tensor, *place: Place) -> Tensor:
         """Score query (..., m, d_q) against keys (..., n, d_k): (..., m, n)."""
-        a, b = self.factors(query, keys)
+        if self.uses_place and not place:
+            place = (Place.default(query.shape[-2], keys.shape[-2], query.device),)
+        a, b = self.factors(query, keys, *place)
         return a @ b.mT
 
 

@@ -1,6 +1,6 @@
 """What goes over the wire: checked on the way in, described by OpenAPI on the way out."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -38,6 +38,16 @@ class ErrorMessage(Strict):
     error: str
 
 
+class Health(Strict):
+    """How busy the server is."""
+
+    state: Literal["ready", "loading", "busy"] = Field(
+        description="ready: a request is begun at once; loading: when its worker has started; busy: it waits"
+    )
+    waiting: int = Field(description="requests in the queue")
+    working: int = Field(description="requests that are being answered")
+
+
 class ControlFacts(Strict):
     """Something that can be chosen of a run."""
 
@@ -60,7 +70,9 @@ class RunFacts(Strict):
     score: str = Field(description="of its attentions; empty if it has none")
     map: str = Field(description="of its attentions; empty if it has none")
     facts: list[str] = Field(description="what else is worth knowing")
+    about: str = Field(description="what it is for: the first paragraph of its README")
     example: str = Field(description="a text to begin with; may be empty")
+    examples: list[str] = Field(description="a few of these; may be empty")
     second: bool = Field(description="whether it takes a second text")
     changes: list[How] = Field(description="what can be done to words")
     controls: list[ControlFacts]
@@ -107,6 +119,7 @@ class AnswerMessage(Strict):
     how: How
     options: Options = Field(description="what was chosen, defaults included")
     words: list[str] = Field(description="of the text")
+    unknown: list[int] = Field(description="words that are not in its vocabulary")
     changed: list[int] = Field(description="words that were masked or deleted")
     columns: list[int] = Field(description="the word behind each column of the view")
     answer: str

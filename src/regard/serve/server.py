@@ -16,6 +16,7 @@ from regard.core.errors import SettingsError
 from regard.serve.guard import Bounds, Guard
 from regard.serve.served_run import ServedRun
 from regard.serve.web_app import make_app
+from regard.serve.work_queue import WorkQueue
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{16,}")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -46,6 +47,18 @@ class Timed(H11Protocol):
         if self._head is not None:
             self._head.cancel()
             self._head = None
+
+
+class Server(uvicorn.Server):
+    """A server that ends its workers as soon as it is told to stop: no request holds it up."""
+
+    def __init__(self, config: uvicorn.Config, queue: WorkQueue):
+        super().__init__(config)
+        self.queue = queue
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.queue.close()
+        await super().shutdown(sockets)
 
 
 def is_loopback(host: str) -> bool:
@@ -82,6 +95,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     bounds: Bounds = Bounds(),  # noqa: B008  (frozen)
+    device: str = "cpu",
     say: Callable[[str], None] = print,
 ) -> None:
     """Serve until interrupted; where other machines can reach it, with a token (`token_for`)."""
@@ -90,15 +104,21 @@ def serve(
     there = listen(host, port)
     name = f"[{host}]" if ":" in host else host
     say(f"http://{name}:{there.getsockname()[1]}/" + ("" if token is None else f"?token={token}"))
-    make_server(runs, bounds, {host, *LOOPBACK} if near else None, token).run(sockets=[there])
+    server = make_server(runs, bounds, {host, *LOOPBACK} if near else None, token, device)
+    server.run(sockets=[there])
 
 
 def make_server(
-    runs: Mapping[str, ServedRun], bounds: Bounds, names: set[str] | None, token: str | None = None
+    runs: Mapping[str, ServedRun],
+    bounds: Bounds,
+    names: set[str] | None,
+    token: str | None = None,
+    device: str = "cpu",
 ) -> uvicorn.Server:
     """The server without its socket."""
+    app = make_app(runs, bounds, device)
     config = uvicorn.Config(
-        Guard(make_app(runs, bounds), bounds, names, token),
+        Guard(app, bounds, names, token),
         http=Timed,
         ws="none",
         loop="asyncio",
@@ -110,4 +130,4 @@ def make_server(
         timeout_keep_alive=10,
         timeout_graceful_shutdown=2,
     )
-    return uvicorn.Server(config)
+    return Server(config, app.state.queue)

@@ -1,31 +1,43 @@
 """The web application: the page, and the API behind it, which does all that the page does."""
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
+import torch
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, Response
 from starlette.exceptions import HTTPException
 
-from regard.core.errors import RunError
-from regard.inspection.control import resolve_options
-from regard.inspection.deadline import DeadlineExceeded
-from regard.inspection.inspected import How, InvalidRequest
+from regard.audits.report_page import page_policy
+from regard.inspection.inspected import InvalidRequest
+from regard.inspection.method_scores import ATTENTION
+from regard.serve.answering import prepare
 from regard.serve.guard import Bounds, problem
 from regard.serve.messages import (
     AnswerMessage,
     ErrorMessage,
+    Health,
     InspectionRequest,
     PageState,
     RunFacts,
     valid_unicode,
 )
-from regard.serve.page_files import saved, served
+from regard.serve.page_files import served
 from regard.serve.served_run import ServedRun
-from regard.serve.work_queue import QueueFull, WorkQueue
+from regard.serve.work_queue import (
+    Abandoned,
+    DeadlineExceeded,
+    QueueFull,
+    Refused,
+    WorkFailed,
+    WorkQueue,
+)
+from regard.serve.worker import single_threaded
+
+SHORT = 2000  # characters of texts that are answered as one batch
 
 WRONG: dict[int | str, dict[str, Any]] = {
     code: {"model": ErrorMessage, "description": says}
@@ -42,14 +54,24 @@ WRONG: dict[int | str, dict[str, Any]] = {
 }
 
 
-def make_app(runs: Mapping[str, ServedRun], bounds: Bounds = Bounds()) -> FastAPI:  # noqa: B008  (frozen)
-    """The application for these runs; `Guard` belongs around it."""
-    queue = WorkQueue(bounds.room, bounds.seconds)
+def make_app(
+    runs: Mapping[str, ServedRun],
+    bounds: Bounds = Bounds(),  # noqa: B008  (frozen)
+    device: str = "cpu",
+) -> FastAPI:
+    """The application for these runs, which workers move to the device; `Guard` belongs around it."""
+    threads = max(1, torch.get_num_threads() // 2)  # the others are for the server and for another worker
+    work = partial(prepare, runs, bounds, device)
+    queue = WorkQueue(work, room=bounds.room, seconds=bounds.seconds, threads=threads)
+    policy = f"{page_policy()}; frame-ancestors 'none'"
+    with single_threaded():
+        for run in runs.values():
+            assert run.description  # which runs the model
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        queue.close()
+        await queue.close()
 
     app = FastAPI(
         title="regard",
@@ -60,6 +82,7 @@ def make_app(runs: Mapping[str, ServedRun], bounds: Bounds = Bounds()) -> FastAP
         openapi_url="/api/openapi.json",
         lifespan=lifespan,
     )
+    app.state.queue = queue
     _handle_errors(app)
     _serve_files(app)
 
@@ -68,59 +91,53 @@ def make_app(runs: Mapping[str, ServedRun], bounds: Bounds = Bounds()) -> FastAP
         """The runs that are served, and what can be chosen of each."""
         return [run.facts() for run in runs.values()]
 
+    @app.get("/api/health", response_model=Health)
+    async def health() -> Any:
+        """Whether a request would be answered at once, and how many wait."""
+        return queue.health()
+
     @app.post("/api/inspect", response_model=AnswerMessage, responses=WRONG)
-    async def inspect(request: InspectionRequest) -> Response:
+    async def inspect(asked: InspectionRequest, request: Request) -> Response:
         """The answer of a run to a text, as it is or with words masked or deleted, and its weights."""
-        run = _named(runs, request.run)
-        found = await queue.run(lambda: _json(run.answer(request, bounds.longest)))
+        check_run(asked.run)
+        found = await queue.run("inspect", asked.model_dump(), _batch(asked), partial(_gone, request))
         return Response(found, media_type="application/json")
 
     @app.post("/api/page", response_class=HTMLResponse, responses=WRONG)
-    async def save(state: PageState) -> Response:
+    async def save(state: PageState, request: Request) -> Response:
         """The page in this state as one HTML file, which needs no server."""
-        page = await queue.run(lambda: saved(_whole(runs, bounds, state)).encode())
+        if len(state.panels) > bounds.panels:
+            raise InvalidRequest(f"at most {bounds.panels} runs are shown together; got {len(state.panels)}.")
+        for panel in state.panels:
+            check_run(panel.run)
+        page = await queue.run("page", state.model_dump(), gone=partial(_gone, request))
         headers = {"Content-Disposition": 'attachment; filename="regard.html"'}
         return Response(page, media_type="text/html", headers=headers)
 
     @app.get("/audit/{name:path}", response_class=HTMLResponse, responses=WRONG)
-    async def audit(name: str) -> Response:
+    async def audit(name: str, request: Request) -> Response:
         """The report of the audit of a run, one HTML page."""
-        body, policy = await queue.run(_named(runs, name).audit_page)
-        return Response(body, media_type="text/html", headers={"Content-Security-Policy": policy})
+        check_run(name)
+        page = await queue.run("audit", name, gone=partial(_gone, request))
+        return Response(page, media_type="text/html", headers={"Content-Security-Policy": policy})
+
+    def check_run(name: str) -> None:
+        if name not in runs:
+            raise InvalidRequest(f"no run {name[:100]!r} here. Known: {', '.join(runs)}.")
 
     return app
 
 
-def _named(runs: Mapping[str, ServedRun], name: str) -> ServedRun:
-    if name not in runs:
-        raise InvalidRequest(f"no run {name[:100]!r} here. Known: {', '.join(runs)}.")
-    return runs[name]
+def _batch(asked: InspectionRequest) -> str | None:
+    """What the request may be answered together with: others of the run, unless it may take long."""
+    quick = asked.how != "mask" and asked.options.get("method", ATTENTION) == ATTENTION
+    return asked.run if quick and len(asked.text) + len(asked.second or "") <= SHORT else None
 
 
-def _whole(runs: Mapping[str, ServedRun], bounds: Bounds, state: PageState) -> dict[str, Any]:
-    """All that a page in this state shows: one answer for each panel, and one for each change of words."""
-    if len(state.panels) > bounds.panels:
-        raise InvalidRequest(f"at most {bounds.panels} runs are shown together; got {len(state.panels)}.")
-    answers = []
-    for panel in state.panels:
-        run = _named(runs, panel.run)
-        second = state.second if run.system.takes_second else None
-        hows: list[How] = ["none", *(run.description["changes"] if state.words else [])]
-        for how in hows:
-            words = [] if how == "none" else state.words
-            asked: dict[str, Any] = {"text": state.text, "second": second, "words": words, "how": how}
-            request = InspectionRequest(run=panel.run, options=panel.options, **asked)
-            answers.append(run.answer(request, bounds.longest))
-    panels = [
-        {"run": one.run, "options": resolve_options(runs[one.run].controls, one.options)}
-        for one in state.panels
-    ]
-    facts = [run.facts() for run in runs.values()]
-    return {"state": {**state.model_dump(), "panels": panels}, "runs": facts, "answers": answers}
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
+async def _gone(request: Request) -> None:
+    """Wait until the client has hung up."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _serve_files(app: FastAPI) -> None:
@@ -148,16 +165,21 @@ def _handle_errors(app: FastAPI) -> None:
         return problem(422, f"{where or 'the request'}: {first['msg']}.")
 
     @app.exception_handler(InvalidRequest)
-    @app.exception_handler(RunError)
-    async def refused(_: Request, error: ValueError) -> Response:
+    @app.exception_handler(Refused)
+    async def refused(_: Request, error: Exception) -> Response:
         return problem(422, str(error))
 
     @app.exception_handler(HTTPException)
     async def other(_: Request, error: HTTPException) -> Response:
         return problem(error.status_code, f"{error.detail}.")
 
+    @app.exception_handler(Abandoned)
+    async def abandoned(_: Request, error: Exception) -> Response:
+        return Response(status_code=499)  # nobody reads it
+
     @app.exception_handler(QueueFull)
     @app.exception_handler(DeadlineExceeded)
+    @app.exception_handler(WorkFailed)
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> Response:
         if isinstance(error, QueueFull):

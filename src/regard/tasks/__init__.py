@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from regard.core.registry import Table
-from regard.tasks.task import Task as Task
+
+if TYPE_CHECKING:
+    from regard.tasks.task import Task as Task
 
 WHERE = Table(  # name of a task: the file and the instance in it
     "task",
@@ -14,13 +17,18 @@ WHERE = Table(  # name of a task: the file and the instance in it
         "alignment": "regard.tasks.alignment:ALIGNMENT",
     },
 )
+SAYS = {  # what `regard train --help` says of them, which imports none
+    "translation": "Train a translator into DIR; `regard translate DIR` then uses it.",
+    "classification": "Train a classifier into DIR; `regard classify DIR` then uses it.",
+    "alignment": "Train a word aligner into DIR; `regard align DIR` then uses it.",
+}
 OLD_NAMES = {"aligner": "alignment"}
 
 
-class Tasks(Mapping[str, Task]):
+class Tasks(Mapping[str, "Task"]):
     """Tasks by name."""
 
-    def __getitem__(self, name: str) -> Task:
+    def __getitem__(self, name: str) -> "Task":
         module, instance = WHERE[OLD_NAMES.get(name, name)].split(":")
         task: Task = getattr(import_module(module), instance)
         return task
@@ -33,3 +41,10 @@ class Tasks(Mapping[str, Task]):
 
 
 TASKS = Tasks()
+
+
+def __getattr__(name: str) -> Any:
+    """`Task`, which imports torch, when it is first asked for."""
+    if name == "Task":
+        return import_module("regard.tasks.task").Task
+    raise AttributeError(f"module 'regard.tasks' has no attribute {name!r}")

@@ -21,10 +21,10 @@ from regard.alignment.direction import Direction
 from regard.alignment.error_rate import score
 from regard.alignment.expectation import train
 from regard.alignment.forced_alignment import Aligned, align_by_aligner
-from regard.alignment.formats import read, write
+from regard.alignment.formats import read, said_skipped, write
 from regard.alignment.links import Links
 from regard.core.errors import RunError, SettingsError, WeightsError
-from regard.core.files import write_text
+from regard.core.files import read_json, write_text
 from regard.core.registry import Table
 from regard.core.settings import from_dict, setting
 from regard.data import CORPORA
@@ -32,7 +32,7 @@ from regard.data.segments import Segments, Span, split_words
 from regard.data.text import DataError, pairs
 from regard.tasks.system import Scores, System
 from regard.tasks.task import Say, Task
-from regard.tasks.text_data import SOURCE, PairFiles
+from regard.tasks.text_data import SOURCE, PairEvaluation
 
 WORDS = "vocabulary.json"
 TABLES = ("table", "empty", "jumps", "first")
@@ -75,9 +75,13 @@ class Vocabularies:
     def load(cls, folder: Path) -> "Vocabularies":
         """Those in a folder."""
         try:
-            words = json.loads((folder / WORDS).read_text(encoding="utf-8"))
-            return cls(Vocabulary(words["source"]), Vocabulary(words["target"]))
-        except (OSError, ValueError, KeyError, TypeError):
+            words = read_json(folder / WORDS)
+            found = [Vocabulary(words[side]) for side in ("source", "target")]
+            wrong = any(len(one) != len(words[side]) for one, side in zip(found, words, strict=False))
+            if wrong or not all(isinstance(word, str) for one in found for word in one.numbers):
+                raise ValueError
+            return cls(*found)
+        except (OSError, ValueError, KeyError, TypeError, IndexError):
             raise WeightsError(f"{folder}: {WORDS} is missing or broken.") from None
 
 
@@ -87,7 +91,7 @@ class AlignmentTask(Task):
     name = "alignment"
     says = "Train a word aligner into DIR; `regard align DIR` then uses it."
     makes, examples, unit = "word aligner", "pairs", "pairs"
-    Settings, Evaluation = AlignmentSettings, PairFiles
+    Settings, Evaluation = AlignmentSettings, PairEvaluation
     models, default_model = Table("model", {}), ""
     corpora = CORPORA
     model_options: Mapping[str, str] = {}
@@ -134,12 +138,22 @@ class AlignmentTask(Task):
                 tensors[f"{name}.{table}"] = torch.from_numpy(getattr(direction, table)).float()
         return tensors
 
+    def check_weights(
+        self, settings: AlignmentSettings, parts: Vocabularies, found: Mapping[str, Any], source: Path
+    ) -> None:
+        """`restore` does it: the tables are as large as their file."""
+
     def restore(
         self, settings: AlignmentSettings, parts: Vocabularies, tensors: dict[str, Tensor], source: Path
     ) -> Aligner:
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
         try:
             codes = arrays["codes"]
+            floats = [array for name, array in arrays.items() if name != "codes"]
+            if codes.dtype != np.int64 or codes.ndim != 1 or codes.min(initial=0) < 0:
+                raise ValueError
+            if not all(np.isfinite(one).all() and one.min(initial=0) >= 0 for one in floats):
+                raise ValueError
             given, word = np.divmod(codes, max(len(parts.target), 1))
             sizes = len(parts.source), len(parts.target)
             directions = []
@@ -230,21 +244,23 @@ class WordAligner(System):
         sizes = {"source_words": len(self.parts.source), "target_words": len(self.parts.target)}
         return Scores(sizes, f"{sizes['source_words']:,} and {sizes['target_words']:,} different words")
 
-    def evaluate(self, options: PairFiles, progress: Callable[[int, int], None] | None = None) -> Scores:
+    def evaluate(self, options: PairEvaluation, progress: Callable[[int, int], None] | None = None) -> Scores:
         if options.source is None or options.gold_alignments is None:
             raise RunError(
                 f"{self.folder} holds a word aligner: --source, --target and --gold-alignments are needed."
             )
         wanted = list(pairs(options.source, options.target))
-        return alignment_scores(self, wanted, options.gold_alignments, options.base)
+        return alignment_scores(self, wanted, options)
 
 
-def alignment_scores(
-    system: Any, wanted: Sequence[tuple[str, str]], gold: str, base: int | None = None
-) -> Scores:
-    """How good the links are that `system.align` finds by default, against those of a file."""
+def alignment_scores(system: Any, wanted: Sequence[tuple[str, str]], options: PairEvaluation) -> Scores:
+    """How good the links are that `system.align` finds by default, against the gold links of a file."""
+    gold = options.gold_alignments
+    assert gold is not None
     sizes = [(len(one.split()), len(other.split())) for one, other in wanted]
-    links = read(gold, sizes, base=base, gold=True)
+    skipped: list[str] = []
+    skip = options.out_of_range == "skip"
+    links = read(gold, sizes, base=options.base, gold=True, skipped=skipped if skip else None)
     if len(links) != len(wanted):
         raise DataError(f"{gold} ends with sentence {len(links):,}, and there are {len(wanted):,}.")
     found = system.align(wanted)
@@ -255,9 +271,10 @@ def alignment_scores(
         "recall": scores.recall,
         "aer_aligned_words": known.aer,
         "alignment": found.remarks,
+        **({"gold_links_skipped": len(skipped)} if skip else {}),
     }
     line = (
         f"alignment error rate {scores.aer:.3f}, precision {scores.precision:.3f}, recall "
         f"{scores.recall:.3f}; without words that gold leaves unaligned {known.aer:.3f}"
     )
-    return Scores(figures, line, notes=tuple(found.remarks))
+    return Scores(figures, line, notes=(*found.remarks, *said_skipped(skipped)))

@@ -29,6 +29,8 @@ def case_of_functions(
     for name, function in (("predict", predict), ("attention", attention)):
         if not callable(function):
             raise TypeError(f"{name} must be a function of texts; got {type(function).__name__}.")
+    if isinstance(inputs, str) or any(isinstance(text, str) for text in inputs):
+        raise TypeError("inputs must be lists of tokens, [text.split() for text in texts]; got a string.")
     texts = [list(text) for text in inputs]
     if not all(texts):
         raise ValueError(f"input {texts.index([])} has no token: there is nothing to attend to.")

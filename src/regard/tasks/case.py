@@ -152,6 +152,15 @@ class Case:
         )
 
     @property
+    def states_and_vectors(self) -> Callable[[Texts, Tensor], tuple[Tensor, Tensor]]:
+        """`states`, which tests of hidden states need."""
+        if self.states is None:
+            raise NotApplicable(
+                "hidden states of all words are needed: none were given, or the model reads selected words"
+            )
+        return self.states
+
+    @property
     def known_labels(self) -> Tensor:
         """The right classes (N,), which tests that count mistakes need."""
         if self.labels is None:

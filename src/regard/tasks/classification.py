@@ -18,33 +18,33 @@ from torch import Tensor, nn
 
 from regard.core.errors import SettingsError
 from regard.core.settings import SettingsGroup, fields_of, setting
-from regard.core.tokens import UNK
+from regard.core.tokens import PAD, UNK
 from regard.data import LABELLED
 from regard.data.batches import Batch
 from regard.data.fields import Field, Row, number_field, token_field
-from regard.data.labelled import Classes, Labelled, labelled
+from regard.data.labelled import Classes, Labelled, Named, Spans, located_texts
+from regard.data.marks import mark, marked_words
+from regard.data.segments import segments
 from regard.data.splits import Part
-from regard.data.text import DataError, lines
 from regard.data.tokenizer import Tokenizer
 from regard.data.vectors import vectors
 from regard.models.classifiers import CLASSIFIERS, ClassifierModel
 from regard.models.classifiers.classifier_model import Common
 from regard.tasks.task import Located, Say, Task
-from regard.tasks.text_data import SAMPLE, TextData, examples, located, make_tokenizer
+from regard.tasks.text_data import SAMPLE, TextData, examples, make_tokenizer
 from regard.training import Training
 
 ENDS = (".", "!", "?", "…", "。", "！", "？")  # how the last token of a sentence ends
 TOKENIZER, CLASSES = "tokenizer.json", "classes.json"
+TEXT = 'The column of the texts; "text" or "sentence" unless given. A number where there is no header.'
+LABEL = 'The column of the labels; "label" unless given.'
+SECOND = 'The column of second texts, for two texts at a time; "second" unless given.'
+LABEL_NAMES = "What labels are called in answers and reports, as 0=negative,1=positive."
 
 
-def word_list(path: Path) -> tuple[str, ...]:
-    """The words in a file, one per line."""
-    words = [line.strip() for line in lines(path) if line.strip()]
-    several = next((word for word in words if len(word.split()) > 1), None)
-    if not words or several is not None:
-        why = "there is no word in it" if several is None else f"one word per line is needed; got {several!r}"
-        raise DataError(f"{path}: {why}.")
-    return tuple(words)
+def forbidden_words(path: Path) -> tuple[str, ...] | dict[str, str]:
+    """What --deceive stands for: the words in a file, or, if it has marks, the file."""
+    return marked_words(path) or {"deceive_marks": str(path)}
 
 
 def strength(option: str, says: str, default: float = 0.0) -> Any:
@@ -61,10 +61,15 @@ class ClassificationData(TextData):
     texts: int = setting(20_000, "Texts of the generated corpus.", least=1)
     train: str | None = setting(
         None,
-        "Labelled texts: .tsv (text, tab, label) or .jsonl (text, label …); .gz too.",
+        "Labelled texts: .csv or .tsv with columns text and label, .tsv without a header (text, tab, label), "
+        "or .jsonl; .gz too.",
         option="--data",
         metavar="FILE",
     )
+    text: str | None = setting(None, TEXT, option="--text", metavar="NAME")
+    label: str | None = setting(None, LABEL, option="--label", metavar="NAME")
+    second: str | None = setting(None, SECOND, option="--second", metavar="NAME")
+    label_names: str | None = setting(None, LABEL_NAMES, option="--label-names", metavar="LABEL=NAME,…")
     valid: str | None = setting(
         None, "Others to validate on; without them some are held out.", option="--valid", metavar="FILE"
     )
@@ -77,6 +82,11 @@ class ClassificationData(TextData):
     tokens: Literal["bpe", "word", "character"] = setting("word", "How text is cut into tokens.")
     vocabulary: int = setting(20_000, "Different tokens.", least=1)
     longest: int = setting(512, "Tokens of a text; longer ones are left out of training.", least=1)
+
+    @property
+    def named(self) -> Named:
+        """What the files call text, label and second text."""
+        return Named(self.text, self.label, self.second)
 
 
 @dataclass(frozen=True)
@@ -108,18 +118,25 @@ class Regularizers(SettingsGroup):
     diversity: float = strength("--diversity", "Regularizer: hidden states must not all point the same way.")
     deceive: tuple[str, ...] = setting(
         (),
-        "Penalize attention on words, one per line of FILE: trains a model whose attention deceives.",
+        "Penalize attention on the words of FILE (one per line, or 0 and 1 for each word of each training "
+        "text): trains a model whose attention deceives.",
         option="--deceive",
         metavar="FILE",
-        read=word_list,
+        read=forbidden_words,
     )
+    deceive_marks: str | None = setting(None, "A file with 0 and 1 for each word of each training text.")
     deceive_weight: float = strength("--deceive-weight", "Strength of --deceive; 1 unless given.", 1.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.deceive and self.deceive_marks:
+            raise SettingsError("regularizers.deceive and regularizers.deceive_marks exclude each other.")
 
     @property
     def strengths(self) -> dict[str, float]:
         """Those that are wanted, by name."""
         every = {"tie": self.tie, "mlm": self.mlm, "diversity": self.diversity}
-        if self.deceive:
+        if self.deceive or self.deceive_marks:
             every["deceive"] = self.deceive_weight
         return {name: strength for name, strength in every.items() if strength}
 
@@ -130,24 +147,50 @@ class ClassificationSettings:
 
     data: ClassificationData
     task: Literal["classification"] = "classification"
-    seed: int = setting(1, "The same seed repeats the run exactly.", option="--seed")
+    seed: int = setting(
+        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
+    )
     model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: ClassificationTraining = setting(factory=ClassificationTraining)
     regularizers: Regularizers | None = None
 
 
 @dataclass(frozen=True)
-class ClassificationEvaluation:
-    """What `regard evaluate` asks of a classifier."""
+class LabelledFile:
+    """Options of commands that read labelled texts: what is not given is as in training."""
 
-    data: str | None = setting(None, "Labelled texts (.tsv or .jsonl).", metavar="FILE")
+    data: str | None = setting(None, "Labelled texts: .csv, .tsv or .jsonl.", metavar="FILE")
+    text: str | None = setting(None, TEXT, metavar="NAME")
+    label: str | None = setting(None, LABEL, metavar="NAME")
+    second: str | None = setting(None, SECOND, metavar="NAME")
+    label_names: str | None = setting(None, LABEL_NAMES, metavar="LABEL=NAME,…")
+
+    def named(self, data: ClassificationData) -> Named:
+        """What the file calls text, label and second text; as in training, unless it is said here."""
+        return Named(
+            *(
+                here or there
+                for here, there in zip((self.text, self.label, self.second), data.named, strict=True)
+            )
+        )
 
 
 @dataclass(frozen=True)
-class ClassificationAudit:
+class ClassificationEvaluation(LabelledFile):
+    """What `regard evaluate` asks of a classifier."""
+
+    words: str | None = setting(
+        None,
+        "Words, one per line, or 0 and 1 for each word of each text: adds the attention on them, and the "
+        "accuracy without them.",
+        metavar="FILE",
+    )
+
+
+@dataclass(frozen=True)
+class ClassificationAudit(LabelledFile):
     """What `regard audit` asks of a classifier."""
 
-    data: str | None = setting(None, "Labelled texts to audit on: .tsv or .jsonl.", metavar="FILE")
     train: str | None = setting(
         None, "Texts to train on, for tests that train again. Minutes.", metavar="FILE"
     )
@@ -195,14 +238,20 @@ class ClassificationTask(Task):
 
     def read(self, settings: ClassificationSettings, part: Part) -> Iterator[Located]:
         """Labelled texts."""
-        data = settings.data
+        data, wanted = settings.data, settings.regularizers
+        marks = None if wanted is None else wanted.deceive_marks
+
+        def read(file: str) -> Iterator[Located]:
+            found = located_texts(file, data.named)
+            return found if marks is None or file != data.train else mark(found, marks)
+
         files = (data.train,), (data.valid,)
-        return examples(data, LABELLED, settings.seed, data.texts, labelled, *files, part, "text")
+        return examples(data, LABELLED, settings.seed, data.texts, read, *files, part, "text")
 
     def parts(self, settings: ClassificationSettings, say: Say) -> TextParts:
         """Tokenizer and classes, made from the training texts."""
         data = settings.data
-        classes = Classes.of(text for _, text in self.read(settings, "train"))
+        classes = Classes.of(text for _, text in self.read(settings, "train")).renamed(data.label_names)
         for where, text in self.read(settings, "valid"):
             classes.check(text, where)
         self.make_model(settings, _sizes(8, classes))  # some models take no second text
@@ -210,7 +259,9 @@ class ClassificationTask(Task):
         every = (one for _, text in some for one in (text.text, text.second))
         tokenizer = make_tokenizer((one for one in every if one is not None), data, say)
         if settings.regularizers is not None and (words := settings.regularizers.deceive):
-            say(f"{len(set(forbidden(words, tokenizer))):,} of {len(words):,} forbidden words are in it")
+            pieces = {piece.casefold() for piece in tokenizer.pieces(forbidden(words, tokenizer))}
+            known = sum(word.casefold() in pieces for word in words)
+            say(f"{known:,} of {len(words):,} forbidden words are in it")
         parts = TextParts(tokenizer, classes)
         if data.vectors is not None:
             tokens, _ = self._vectors(settings, parts)
@@ -224,7 +275,9 @@ class ClassificationTask(Task):
         """Tokens, label, and the tokens of the second text, if there is one."""
         size = len(parts.tokenizer)
         second = {"second": token_field(size)} if parts.classes.pairs else {}
-        return {"tokens": token_field(size), **second, "label": number_field()}
+        wanted = settings.regularizers
+        marks = {"forbidden": Field("|u1")} if wanted is not None and wanted.deceive_marks else {}
+        return {"tokens": token_field(size), **second, **marks, "label": number_field()}
 
     def encode(
         self, settings: ClassificationSettings, parts: TextParts, examples: Sequence[Labelled]
@@ -238,6 +291,8 @@ class ClassificationTask(Task):
         }
         if parts.classes.pairs:
             columns["second"] = encode([example.second or "" for example in examples])
+        if "forbidden" in self.fields(settings, parts):
+            columns["forbidden"] = [marked_tokens(parts.tokenizer, example) for example in examples]
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def longest(self, settings: ClassificationSettings) -> dict[str, int]:
@@ -282,7 +337,10 @@ class ClassificationTask(Task):
         assert isinstance(model, ClassifierModel)
         if settings.regularizers is not None:
             words = settings.regularizers.deceive
-            tokens = forbidden(words, parts.tokenizer) if parts is not None else [UNK] * bool(words)
+            if parts is None or not words:  # marks come with the batches; padding is never looked at
+                tokens = [PAD] if "deceive" in settings.regularizers.strengths else []
+            else:
+                tokens = forbidden(words, parts.tokenizer)
             try:
                 model.add_regularizers(settings.regularizers.strengths, tokens)
             except ValueError as error:
@@ -290,6 +348,10 @@ class ClassificationTask(Task):
         if parts is not None:
             self.put_vectors(settings, parts, model)
         return model
+
+    def empty(self, settings: ClassificationSettings, parts: TextParts) -> nn.Module:
+        """Without pretrained vectors: the weights that come have what became of them."""
+        return self.build(replace(settings, data=replace(settings.data, vectors=None)), parts)
 
     def put_vectors(self, settings: ClassificationSettings, parts: TextParts, model: ClassifierModel) -> None:
         """Put pretrained vectors of words, where they are given, into a model."""
@@ -307,13 +369,15 @@ class ClassificationTask(Task):
     def loss(self, settings: ClassificationSettings, model: Any, batch: Batch) -> tuple[Tensor, int]:
         """The sum of the losses of a batch, and the number of its texts."""
         smoothing = settings.training.smoothing
-        return model.loss(batch["label"], *texts_of(batch), smoothing=smoothing), len(batch)
+        loss: Tensor = model.loss(batch["label"], *texts_of(batch), smoothing=smoothing, **marks_of(batch))
+        return loss, len(batch)
 
     def measure(self, model: Any, batch: Batch) -> tuple[dict[str, float], int]:
         """Loss, and how many texts have the right class as the most likely."""
         texts, wanted = texts_of(batch), batch["label"]
         right = int((model(*texts).argmax(-1) == wanted).sum())
-        return {"loss": model.loss(wanted, *texts).item(), "accuracy": right}, len(batch)
+        loss = model.loss(wanted, *texts, **marks_of(batch)).item()
+        return {"loss": loss, "accuracy": right}, len(batch)
 
     def system(
         self, model: Any, parts: TextParts, settings: ClassificationSettings, folder: Path | None = None
@@ -329,16 +393,27 @@ def texts_of(batch: Batch) -> tuple[Tensor, ...]:
     return tuple(part for name in sides for part in (batch[name], batch.lengths[name]))
 
 
-def labelled_texts(file: str, classes: Classes) -> list[Labelled]:
-    """The labelled texts of a file, whose labels must be known."""
-    return [classes.check(text, where) for where, text in located(file, labelled(file), "text")]
+def marks_of(batch: Batch) -> dict[str, Tensor]:
+    """The marked tokens (b, n) of a batch, if its texts have marks."""
+    return {name: batch[name].bool() for name in ("forbidden",) if name in batch.fields}
+
+
+def marked_tokens(tokenizer: Tokenizer, text: Labelled, chosen: Spans | None = None) -> list[bool]:
+    """For each token whether the word it is a part of is marked, or among the `chosen`."""
+    found = segments(tokenizer, text.text)
+    marks = text.overlaps(found.spans, text.marked if chosen is None else chosen)
+    return [marks[word] for word in found.word_of]
+
+
+def labelled_texts(file: str, classes: Classes, named: Named) -> Iterator[Located]:
+    """The labelled texts of a file and where they stand; their labels must be known."""
+    return ((where, classes.check(text, where)) for where, text in located_texts(file, named))
 
 
 def forbidden(words: Sequence[str], tokenizer: Tokenizer) -> list[int]:
-    """The tokens of words that must get no attention; unknown words have none."""
-    if not words:
-        return []
-    found = [ids[0] for ids in tokenizer.encode_many(list(words)) if len(ids) == 1 and ids[0] != UNK]
+    """The tokens of words that must get no attention, in upper and lower case; unknown words have none."""
+    wanted, known = {word.casefold() for word in words}, range(UNK + 1, len(tokenizer))
+    found = [i for i, piece in zip(known, tokenizer.pieces(known), strict=True) if piece.casefold() in wanted]
     if not found:
         raise SettingsError(
             f"regularizers.deceive: none of the {len(words)} words, as {words[0]!r}, is in the vocabulary."

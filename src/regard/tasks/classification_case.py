@@ -9,14 +9,15 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import RunError
-from regard.data.labelled import Labelled
+from regard.data.labelled import USUAL, Labelled, Named
 from regard.data.padding import padded
 from regard.data.text import DataError
 from regard.models.classifiers import ClassifierModel
+from regard.models.classifiers.rationalizer import Rationalizer
 from regard.models.subject import Subject, eval_mode, slopes, subject
 from regard.recording import record
 from regard.tasks.case import Case, Texts, Trainable, WithWeights
-from regard.tasks.classification import CLASSIFICATION, ClassificationAudit, labelled_texts
+from regard.tasks.classification import CLASSIFICATION, ClassificationAudit, labelled_texts, marked_tokens
 from regard.tasks.classifier import Classifier
 
 Item = str | tuple[str, str] | Labelled
@@ -52,12 +53,14 @@ def case_of_model(
             condition, logits = model.condition(*given), model.prepared(*given)
             with record(model, model.attention_paths["reader"]) as seen:
                 logits()
+        own = model.over_words(seen)
+        by_weights = selecting(model, given, own) if isinstance(model, Rationalizer) else lambda _: logits()
 
         def with_weights(weights: Tensor) -> Tensor:
             with eval_mode(model), model.looking_with(weights, condition):
-                return logits().double().softmax(-1)
+                return by_weights(weights).double().softmax(-1)
 
-        return model.over_words(seen), with_weights
+        return own, with_weights
 
     def explained(texts: Texts, rows: Tensor) -> Subject:
         tokens, lengths, *second = tensors(texts, rows)
@@ -85,11 +88,29 @@ def case_of_model(
         attention,
         gradients=gradients,
         slopes=slopes_at,
-        states=states if isinstance(model, HasStates) else None,
+        states=states if isinstance(model, HasStates) and not isinstance(model, Rationalizer) else None,
         subject=explained,
         differentiable=True,
         **more,
     )
+
+
+def selecting(model: Rationalizer, texts: tuple[Tensor, ...], own: Tensor) -> WithWeights:
+    """From weights (b, 1, n) to logits: the predictor gets the words that have weight.
+
+    It has never seen the others, so that weight on them would say nothing. Words that it selected and gave no
+    weight, as a sparse map can, are read as before.
+    """
+    tokens, lengths = texts
+    with eval_mode(model), torch.no_grad():
+        embedded, selected = model.embed(tokens), model.selected(tokens, lengths)
+    without = selected & (own.squeeze(-2) == 0)
+
+    def logits(weights: Tensor) -> Tensor:
+        read = (weights.squeeze(-2) > 0).to(without.device) | without
+        return model.from_selected(embedded, lengths, read.to(embedded.dtype))
+
+    return logits
 
 
 def case_of_texts(system: Classifier, items: Sequence[Item], **more: Any) -> Case:
@@ -102,7 +123,9 @@ def case_of_texts(system: Classifier, items: Sequence[Item], **more: Any) -> Cas
         checked = [system.classes.check(item, f"text {number}") for number, item in enumerate(labelled, 1)]
         more.setdefault("labels", torch.tensor([system.classes.number[item.label] for item in checked]))
         if all(item.highlights is not None for item in labelled):
-            more.setdefault("highlights", [_highlighted(system, item) for item in labelled])
+            more.setdefault(
+                "highlights", [marked_tokens(system.tokenizer, item, item.highlights) for item in labelled]
+            )
     return case_of_model(
         system.model,
         [answer.tokens for answer in answers],
@@ -117,18 +140,20 @@ def audited_case(system: Classifier, options: ClassificationAudit) -> tuple[Case
     """The case of the files that are named, and what they hold in one string."""
     if options.data is None:
         raise RunError(f"{system.folder} holds a classifier: --data, labelled texts to audit on, is needed.")
-    texts = labelled_texts(options.data, system.classes)
+    system, named = system.renamed(options.label_names), options.named(system.settings.data)
+    texts = [text for _, text in labelled_texts(options.data, system.classes, named)]
+    what = repr((texts, system.labels))
     if options.train is None:
-        return case_of_texts(system, texts), repr((texts, None))
-    train = trainable(system, options.train)
+        return case_of_texts(system, texts), what
+    train = trainable(system, options.train, named)
     learned = sha256(Path(options.train).read_bytes()).hexdigest()
-    return case_of_texts(system, texts, train=train), repr((texts, learned))
+    return case_of_texts(system, texts, train=train), what + learned
 
 
-def trainable(system: Classifier, file: str) -> Trainable:
+def trainable(system: Classifier, file: str, named: Named = USUAL) -> Trainable:
     """The labelled texts of a file and how the system was trained; longer texts than it took are left out."""
     settings = system.settings
-    items = labelled_texts(file, system.classes)
+    items = [text for _, text in labelled_texts(file, system.classes, named)]
     encoded = system.tokenizer.encode_many([item.text for item in items])
     kept = [i for i, text in enumerate(encoded) if 0 < len(text) <= settings.data.longest]
     labels = torch.tensor([system.classes.number[items[i].label] for i in kept])
@@ -148,10 +173,3 @@ def _text(item: Item) -> str | tuple[str, str]:
     if not isinstance(item, Labelled):
         return item
     return item.text if item.second is None else (item.text, item.second)
-
-
-def _highlighted(system: Classifier, item: Labelled) -> list[bool]:
-    """For each token whether the word it is a part of is highlighted."""
-    found = system.segments(item.text)
-    marks = item.overlaps(found.spans)
-    return [marks[word] for word in found.word_of]

@@ -1,8 +1,9 @@
 """A trained classifier: texts in, classes out, and the attention over their words."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +14,7 @@ from regard.core.errors import RunError
 from regard.core.recorders import suspended
 from regard.core.tokens import UNK
 from regard.data.labelled import Classes, Labelled
+from regard.data.marks import mark
 from regard.data.padding import batches_by_length, padded
 from regard.data.segments import SPACES
 from regard.data.tokenizer import Tokenizer
@@ -27,7 +29,7 @@ from regard.tasks.classification import (
     TextParts,
     labelled_texts,
 )
-from regard.tasks.system import Forward, Scores, System
+from regard.tasks.system import EXAMPLES, Forward, Scores, System, check_finite
 
 if TYPE_CHECKING:
     from regard.tasks.case import Case
@@ -114,12 +116,17 @@ class Classifier(System):
     def facts(self) -> list[str]:
         return [f"{len(self.labels)} classes"]
 
+    @property
+    def purpose(self) -> str:
+        listed = f": {', '.join(self.labels)}" if len(self.labels) <= 10 else ""
+        pairs = "pairs of texts" if self.takes_second else "texts"
+        return f"Sorts {pairs} into {len(self.labels)} classes{listed}."
+
     @cached_property
-    def example(self) -> str:
+    def examples(self) -> list[str]:
         if self.settings.data.corpus is None:
-            return ""
-        text: str = next(self.task.read(self.settings, "valid"))[1].text
-        return text
+            return []
+        return [example.text for _, example in islice(self.task.read(self.settings, "valid"), EXAMPLES)]
 
     @cached_property
     def _shape(self) -> tuple[int, int]:
@@ -140,19 +147,18 @@ class Classifier(System):
 
     # Answers
 
-    def classify(self, texts: Sequence[Text]) -> list[Classification]:
-        """The class of each text; of a model for pairs, of each (text, second text)."""
+    def classify(self, texts: Sequence[Text], *, batch: int | None = None) -> list[Classification]:
+        """The class of each text, or of each (text, second text); at most `batch` are read at once."""
         if isinstance(texts, str):
             raise TypeError("classify takes a list of texts; got one string. Use classify([text]).")
         both = [self._two(text, number) for number, text in enumerate(texts, 1)]
         encoded = self.tokenizer.encode_many([text for text, _ in both])
         seconds = self.tokenizer.encode_many([second or "" for _, second in both])
         found: dict[int, Classification] = {}
-        for some in batches_by_length([len(tokens) for tokens in encoded], POSITIONS):
+        for some in batches_by_length([len(tokens) for tokens in encoded], POSITIONS, batch):
             with torch.no_grad():
                 logits = self.forward([encoded[i] for i in some], [seconds[i] for i in some]).logits()
-            if not bool(logits.isfinite().all()):
-                raise ValueError("the model's answer is not a number: its weights are damaged or diverged.")
+            check_finite(logits)
             for i, row in zip(some, logits.double().softmax(-1).tolist(), strict=True):
                 probabilities = dict(zip(self.labels, row, strict=True))
                 label = max(probabilities, key=probabilities.__getitem__)
@@ -186,9 +192,10 @@ class Classifier(System):
     def tokens(self, answer: Classification) -> tuple[list[int], list[int]]:
         return answer.tokens, answer.second_tokens
 
-    def weights(self, answer: Classification) -> list[Tensor]:
-        """The weights over the tokens, (k, 1, n): k queries or heads."""
-        return [answer.weights.unsqueeze(-2)]
+    def batch_weights(self, answers: Sequence[Classification]) -> list[list[Tensor]]:
+        """The weights over the tokens of each text, (k, 1, n): k queries or heads."""
+        found = self.model.over_words(self.recorded(answers, self.layers))  # (b, k, n)
+        return [[found[i, :, None, : len(one.tokens)]] for i, one in enumerate(answers)]
 
     @property
     def layer_names(self) -> list[str]:
@@ -208,7 +215,7 @@ class Classifier(System):
             text.text if text.second is None else (text.text, text.second) for text in examples
         ]
         answers = self.classify(asked)
-        found = class_quality([one.probabilities for one in answers], [text.label for text in examples])
+        found = class_quality([one.probabilities for one in answers], list(map(self.right, examples)))
         rows = (
             (label, f"{by['texts']:,}", *(f"{by[name]:.3f}" for name in ("precision", "recall", "f1")))
             for label, by in found.by_class.items()
@@ -221,14 +228,63 @@ class Classifier(System):
             tuple(rows),
         )
 
+    def right(self, text: Labelled) -> str:
+        """The name of the class of a labelled text."""
+        return self.labels[self.classes.number[text.label]]
+
+    def renamed(self, names: str | None) -> "Classifier":
+        """The same with other names of classes, given as "0=negative,1=positive"; None: itself."""
+        if names is None:
+            return self
+        parts = replace(self.parts, classes=self.classes.renamed(names))
+        return Classifier(self.model, parts, self.settings, self.folder)
+
     def evaluate(
         self, options: ClassificationEvaluation, progress: Callable[[int, int], None] | None = None
     ) -> Scores:
         if options.data is None:
             raise RunError(
-                f"{self.folder} holds a classifier: --data, a .tsv or .jsonl of labelled texts, is needed."
+                f"{self.folder} holds a classifier: --data, labelled texts (.csv, .tsv or .jsonl), is needed."
             )
-        return self.score(labelled_texts(options.data, self.classes))
+        system = self.renamed(options.label_names)
+        texts = labelled_texts(options.data, system.classes, options.named(self.settings.data))
+        if options.words is None:
+            return system.score([text for _, text in texts])
+        marked = [text for _, text in mark(texts, options.words)]
+        scores, words = system.score(marked), system.on_words(marked)
+        return replace(scores, figures={**scores.figures, **words.figures}, notes=words.notes)
+
+    def on_words(self, texts: Sequence[Labelled]) -> Scores:
+        """The share of the attention on marked words, and the accuracy on the texts without these words."""
+        shown = self.case(texts).shown
+        weights, rest = [], []
+        for text, row in zip(texts, shown, strict=True):
+            cut = self.segments(text.text)
+            gone = [k for k, marked in enumerate(text.overlaps(cut.spans, text.marked)) if marked]
+            weights.append(row[cut.tokens_of(gone)].sum().item())
+            rest.append(replace(text, text=cut.remaining(gone)[0]))
+        there = [weight for text, weight in zip(texts, weights, strict=True) if text.marked]
+        left = [text for text in rest if text.text.strip(SPACES)]
+        figures = {
+            "weight_on_words": sum(weights) / len(weights),
+            "weight_on_words_where_present": sum(there) / len(there) if there else None,
+            "texts_with_words": len(there),
+            "accuracy_without_words": self.score(left).figures["accuracy"] if left else None,
+            "texts_of_these_words_alone": len(rest) - len(left),
+        }
+        notes = [f"of the words given, {len(there):,} of {len(texts):,} texts have one or more"]
+        if there:
+            notes.append(
+                f"attention on them {figures['weight_on_words']:.4f}, in the texts that have them "
+                f"{figures['weight_on_words_where_present']:.4f}"
+            )
+        if left:
+            notes.append(
+                f"accuracy without them {figures['accuracy_without_words']:.4f} on {len(left):,} texts"
+            )
+        if len(left) < len(rest):
+            notes.append(f"{len(rest) - len(left):,} texts have no other words and are left out of that")
+        return Scores(figures, notes[0], notes=tuple(notes))
 
     def case(self, items: Sequence[Any], **options: Any) -> "Case":
         """Texts, pairs of texts, or labelled texts with or without highlights."""

@@ -20,7 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attended, concat_steps
-from regard.core.errors import RunError
+from regard.core.errors import RunError, WeightsError
+from regard.core.tokens import UNK
 from regard.data.segments import Segments, Span, segments
 from regard.data.tokenizer import Tokenizer
 from regard.recording import Record, intervene, record
@@ -28,6 +29,9 @@ from regard.recording import Record, intervene, record
 if TYPE_CHECKING:
     from regard.tasks.case import Case
     from regard.tasks.task import Task
+
+
+EXAMPLES = 3  # texts that are offered to begin with
 
 
 class Answer(Protocol):
@@ -83,6 +87,7 @@ class System:
     picture: Literal["heat_map", "words"] = "heat_map"  # how their weights are drawn
     ahead: int = 0  # keys that these attentions have before the first token of the input, as BERT's [CLS]
     takes_second: bool = False  # whether an input is two texts
+    unknown: int | None = UNK  # the token of what is not in its vocabulary
 
     def __init__(self, model: Any, parts: Any, settings: Any, folder: Path | None = None):
         self.model: Any = model.eval() if isinstance(model, nn.Module) else model
@@ -169,9 +174,19 @@ class System:
         return []
 
     @property
+    def examples(self) -> list[str]:
+        """A few texts it was not trained on, where its corpus is generated; else none."""
+        return []
+
+    @property
     def example(self) -> str:
-        """A text it was not trained on, where its corpus is generated; else none."""
-        return ""
+        """The first of them, or nothing."""
+        return next(iter(self.examples), "")
+
+    @property
+    def purpose(self) -> str:
+        """What it is for, in a sentence: the first of its README."""
+        return f"A {self.task.makes}."
 
     def input(self, text: str, second: str | None = None) -> Any:
         """An input of `answer`, from what a person types."""
@@ -201,8 +216,20 @@ class System:
 
     def weights(self, answer: Any) -> list[Tensor]:
         """The weights between the tokens of an answer and its input, (heads, m, n), for each layer name."""
-        found = [one.weights[0] for one in self.attended(answer).values()]
-        return [one if one.dim() == 3 else one.unsqueeze(0) for one in found]
+        return self.batch_weights([answer])[0]
+
+    def batch_weights(self, answers: Sequence[Any]) -> list[list[Tensor]]:
+        """The `weights` of each answer, read as one batch: equal to rounding, as padding changes last bits.
+
+        Rows after those of an answer are of padding. A task that has `weights` of its own is asked for each.
+        """
+        if type(self).weights is not System.weights:
+            return [self.weights(answer) for answer in answers]
+        seen = self.recorded(answers, self.layers) if self.layers else {}
+        layers = [concat_steps(seen[path]).weights for path in self.layers]  # each (b, [heads,] m, n)
+        layers = [one if one.dim() == 4 else one.unsqueeze(1) for one in layers]
+        read = [self.ahead + len(self.tokens(answer)[0]) for answer in answers]
+        return [[one[i, ..., :n] for one in layers] for i, n in enumerate(read)]
 
     def self_weights(self, answer: Any) -> tuple[list[Tensor], int]:
         """Self-attention over the input, (heads, n, n) of each layer, and how many keys come before it."""
@@ -217,6 +244,12 @@ class System:
             return nullcontext()
         keys = [self.ahead + token for token in tokens]
         return intervene(self.model, lambda weights: erase(weights, keys), self.masked_paths)
+
+
+def check_finite(logits: Tensor) -> None:
+    """WeightsError if an answer is not a number."""
+    if not bool(logits.isfinite().all()):
+        raise WeightsError("the model's answer is not a number: its weights are damaged or diverged.")
 
 
 def erase(weights: Tensor, keys: Sequence[int]) -> Tensor:

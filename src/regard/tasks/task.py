@@ -9,6 +9,7 @@ commands, page, explanations, audits) knows tasks and systems by these names alo
     Encoded ─ Batches ─▶ named fields ─ build, loss, measure ─▶ weights ─ system ─▶ answer, score, case
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 from regard.core.errors import SettingsError
 from regard.core.registry import Table
 from regard.core.settings import fields_of, from_dict, to_dict
-from regard.core.weights import put_tensors, tensors_of
+from regard.core.weights import Kind, check_shapes, put_tensors, tensors_of
 from regard.data.batches import Batch
 from regard.data.fields import Field, Row
 from regard.data.splits import Part
@@ -29,6 +30,7 @@ from regard.models.entries import Entry
 if TYPE_CHECKING:
     from regard.tasks.system import System
 
+LARGEST, MOST_LAYERS = 1 << 24, 1000  # of any size in the settings of a model; of its layers
 Say = Callable[[str], None]
 Located = tuple[str, Any]  # where an example stands ("train.tsv, line 3"), and the example
 
@@ -125,19 +127,38 @@ class Task:
         config = from_dict(
             entry.config, {**{k: v for k, v in sizes.items() if k in known}, **given}, "model."
         )
+        for name, value in vars(config).items():
+            largest = MOST_LAYERS if name == "layers" else LARGEST
+            if type(value) is int and not (0 if name in sizes else 1) <= value <= largest:
+                raise SettingsError(
+                    f"model.{name} must be at least 1 and at most {largest:,}; got {value:,}."
+                )
         try:
-            model: nn.Module = entry.kind(config)
-        except ValueError as error:
-            raise SettingsError(f"model: {error}".replace("model: model.", "model.")) from None
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of layers of width 0, which are refused here or later
+                model: nn.Module = entry.kind(config)
+        except (ValueError, RuntimeError, TypeError, ArithmeticError) as error:
+            what = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise SettingsError(f"model: {what}".replace("model: model.", "model.")) from error
         return model
+
+    def empty(self, settings: Any, parts: Any) -> nn.Module:
+        """The model of the settings whose weights are yet to come, from a file."""
+        return self.build(settings, parts)
 
     def tensors(self, model: Any) -> dict[str, Tensor]:
         """The weights of a model by name: what model.safetensors holds."""
         return tensors_of(model)
 
+    def check_weights(self, settings: Any, parts: Any, found: Mapping[str, Kind], source: Path) -> None:
+        """WeightsError unless tensors of these shapes and types, in the file `source`, fit the model."""
+        with torch.device("meta"):
+            model = self.empty(settings, parts)
+        check_shapes(model, found, source)
+
     def restore(self, settings: Any, parts: Any, tensors: dict[str, Tensor], source: Path) -> Any:
         """A model with these weights, which come from the file `source`."""
-        model = self.build(settings, parts)
+        model = self.empty(settings, parts)
         put_tensors(model, tensors, source)
         return model
 
@@ -176,6 +197,8 @@ class Task:
         """Nested mappings with the names of groups as they are now; of a group with two names, both parts."""
         found: dict[str, Any] = {}
         for key, value in values.items():
+            if key == "run":  # facts that a run has written into its config.toml, no settings
+                continue
             name = self.aliases.get(key, key)
             both = isinstance(found.get(name), Mapping) and isinstance(value, Mapping)
             found[name] = {**found[name], **value} if both else value

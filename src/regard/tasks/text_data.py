@@ -13,7 +13,9 @@ from regard.data.tokenizer import Tokenizer
 from regard.tasks.task import Located, Say
 
 SAMPLE = 1_000_000  # texts a vocabulary is made from
-SOURCE = "Sentences, one per line (.gz too); or pairs in one .tsv or .jsonl."
+SOURCE = "Sentences, one per line (.gz too); or pairs in one .tsv, .csv or .jsonl."
+SOURCE_COLUMN = 'The column of the sentences in one file of pairs; "source" unless given.'
+TARGET_COLUMN = 'The column of their translations; "target" unless given.'
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,15 @@ class PairFiles:
     base: int | None = setting(None, "What gold links count from, 0 or 1, if they do not tell.")
 
 
+@dataclass(frozen=True)
+class PairEvaluation(PairFiles):
+    """What `regard evaluate` asks of a system that aligns words."""
+
+    out_of_range: Literal["refuse", "skip"] = setting(
+        "refuse", "Gold links beyond the end of a sentence: refuse the file, or skip and count them."
+    )
+
+
 def located(where: str, examples: Iterable[Any], what: str) -> Iterator[Located]:
     """Examples, each with where it stands: "train.tsv, text 3"."""
     return ((f"{where}, {what} {i}", example) for i, example in enumerate(examples, 1))
@@ -65,13 +76,13 @@ def examples(
     corpora: Mapping[str, Any],
     seed: int,
     count: int,
-    read: Callable[..., Iterator[Any]],
+    read: Callable[..., Iterator[Located]],
     train: tuple[str | None, ...],
     valid: tuple[str | None, ...],
     part: Part,
     what: str,
 ) -> Iterator[Located]:
-    """Generated examples, `count` to learn from, or what `read` finds in files.
+    """Generated examples, `count` to learn from, or what `read` finds in files, each with where it stands.
 
     Without files to validate on some of the training examples are held out.
     """
@@ -80,12 +91,11 @@ def examples(
         return located(data.corpus, islice(made, count if part == "train" else data.held_out), what)
     files = train if part == "train" or valid[0] is None else valid
 
-    def every() -> Iterator[Located]:
-        return located(str(files[0]), read(*files), what)
-
     if valid[0] is not None:
-        return every()
-    return held_out(every, [file for file in files if file is not None], part, data.held_out, what)
+        return read(*files)
+    return held_out(
+        lambda: read(*files), [file for file in files if file is not None], part, data.held_out, what
+    )
 
 
 def make_tokenizer(texts: Iterable[str], data: TextData, say: Say) -> Tokenizer:

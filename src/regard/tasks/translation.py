@@ -36,7 +36,18 @@ from regard.models.parts.biases import Biases
 from regard.recording import record
 from regard.tasks.structural_losses import between_words, fertility
 from regard.tasks.task import Located, Say, Task
-from regard.tasks.text_data import SAMPLE, SOURCE, PairFiles, TextData, examples, make_tokenizer
+from regard.tasks.text_data import (
+    SAMPLE,
+    SOURCE,
+    SOURCE_COLUMN,
+    TARGET_COLUMN,
+    PairEvaluation,
+    PairFiles,
+    TextData,
+    examples,
+    located,
+    make_tokenizer,
+)
 from regard.training import Training
 
 GENERATED = 20_000  # pairs of a generated corpus that a vocabulary is made from: all are alike
@@ -58,6 +69,8 @@ class TranslationData(TextData):
         metavar="FILE",
     )
     valid_target: str | None = setting(None, "Their translations.", option="--valid-target", metavar="FILE")
+    source_column: str | None = setting(None, SOURCE_COLUMN, option="--source-column", metavar="NAME")
+    target_column: str | None = setting(None, TARGET_COLUMN, option="--target-column", metavar="NAME")
     joint: bool = setting(True, "One vocabulary for both languages.")
 
 
@@ -67,12 +80,12 @@ class Decoding(SettingsGroup):
 
     group = "decoding"
 
-    beam: int = setting(5, "Width of the beam; 1 is greedy.", least=1)
+    beam: int = setting(5, "Width of the beam; 1 is greedy.", least=1, below=1025)
     alpha: float = setting(1.0, "Length penalty.", least=0)
     coverage: float = setting(0.0, "Penalty for source tokens that got little weight.", least=0)
     scale: float = setting(1.5, "A target has at most scale · n + extra tokens, and at most `most`.", least=0)
     extra: int = setting(20, "See scale.", least=0)
-    most: int = setting(1024, "See scale.", least=1)
+    most: int = setting(1024, "See scale.", least=1, below=16_385)
 
     @property
     def limits(self) -> Limits:
@@ -86,7 +99,9 @@ class TranslationSettings:
 
     data: TranslationData
     task: Literal["translation"] = "translation"
-    seed: int = setting(1, "The same seed repeats the run exactly.", option="--seed")
+    seed: int = setting(
+        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
+    )
     model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: Training = setting(factory=Training)
     decoding: Decoding = setting(factory=Decoding)
@@ -98,7 +113,23 @@ class TranslationSettings:
 
 
 @dataclass(frozen=True)
-class TranslationEvaluation(PairFiles):
+class PairColumns(PairFiles):
+    """The same, with the columns of one file of pairs; as in training, unless they are given."""
+
+    source_column: str | None = setting(None, SOURCE_COLUMN, metavar="NAME")
+    target_column: str | None = setting(None, TARGET_COLUMN, metavar="NAME")
+
+    def read(self, data: TranslationData) -> Iterator[tuple[str, str]]:
+        """The pairs in the files."""
+        assert self.source is not None
+        names = [self.source_column, self.target_column]
+        if self.target is None and names == [None, None]:
+            names = [data.source_column, data.target_column]
+        return pairs(self.source, self.target, *names)
+
+
+@dataclass(frozen=True)
+class TranslationEvaluation(PairColumns, PairEvaluation):
     """What `regard evaluate` asks of a translator."""
 
     beam: int | None = setting(None, "Width of the beam; 1 is greedy.")
@@ -106,7 +137,7 @@ class TranslationEvaluation(PairFiles):
 
 
 @dataclass(frozen=True)
-class TranslationAudit(PairFiles):
+class TranslationAudit(PairColumns):
     """What `regard audit` asks of a translator."""
 
     target: str | None = setting(None, "Their translations; without them, the run's own.", metavar="FILE")
@@ -167,7 +198,11 @@ class TranslationTask(Task):
         """Pairs (source, target)."""
         data = settings.data
         files = (data.source, data.target), (data.valid_source, data.valid_target)
-        found = examples(data, CORPORA, settings.seed, data.pairs, pairs, *files, part, "pair")
+
+        def read(source: str, target: str | None) -> Iterator[Located]:
+            return located(source, pairs(source, target, data.source_column, data.target_column), "pair")
+
+        found = examples(data, CORPORA, settings.seed, data.pairs, read, *files, part, "pair")
         return ((where, pair[:2]) for where, pair in found)  # those of corpora have links, too
 
     def parts(self, settings: TranslationSettings, say: Say) -> Tokenizers:

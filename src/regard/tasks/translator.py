@@ -1,8 +1,10 @@
 """A trained translator: sentences in, translations out, and the attention between them."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +17,12 @@ from regard.core.tokens import BOS, EOS
 from regard.data.copying import numbered
 from regard.data.padding import batches_by_length, padded
 from regard.data.segments import Segments, segments_of_ids
-from regard.data.text import DataError, lines, pairs
+from regard.data.tables import kind_of
+from regard.data.text import KINDS, DataError, lines
 from regard.data.tokenizer import Tokenizer
-from regard.decoding import Hypothesis, beam, greedy
+from regard.decoding import Hypothesis, beam, cut_loops, greedy
 from regard.tasks.bleu import Quality, quality
-from regard.tasks.system import Forward, Scores, System
+from regard.tasks.system import EXAMPLES, Forward, Scores, System, check_finite
 from regard.tasks.translation import (
     TRANSLATION,
     Decoding,
@@ -142,12 +145,15 @@ class Translator(System):
     def facts(self) -> list[str]:
         return [f"beam {self.decoding.beam}"] if self.decoding.beam > 1 else []
 
+    @property
+    def purpose(self) -> str:
+        return "Translates sentences."
+
     @cached_property
-    def example(self) -> str:
+    def examples(self) -> list[str]:
         if self.settings.data.corpus is None:
-            return ""
-        source: str = next(self.task.read(self.settings, "valid"))[1][0]
-        return source
+            return []
+        return [example[0] for _, example in islice(self.task.read(self.settings, "valid"), EXAMPLES)]
 
     # Answers
 
@@ -168,8 +174,9 @@ class Translator(System):
         beam: int | None = None,
         alpha: float | None = None,
         coverage: float | None = None,
+        batch: int | None = None,
     ) -> list[list[Translation]]:
-        """The `best` translations of each sentence, from the best on, in the order of the sentences."""
+        """The `best` translations of each sentence, from the best on; at most `batch` are decoded at once."""
         if isinstance(sources, str):
             raise TypeError("translate takes a list of sentences; got one string. Use translate([text]).")
         chosen: dict[str, Any] = {"beam": beam, "alpha": alpha, "coverage": coverage}
@@ -178,7 +185,8 @@ class Translator(System):
             decoding = replace(decoding, beam=best)
         encoded, unknown = self._encoded(list(sources))
         found: list[list[Translation]] = [[] for _ in sources]
-        for indices in batches_by_length([len(tokens) for tokens in encoded], POSITIONS // decoding.beam):
+        lengths = [len(tokens) for tokens in encoded]
+        for indices in batches_by_length(lengths, POSITIONS // decoding.beam, batch):
             some = [encoded[i] for i in indices]
             for i, hypotheses in zip(indices, self.decode(some, decoding, best), strict=True):
                 found[i] = [self._translation(sources[i], encoded[i], unknown[i], h) for h in hypotheses]
@@ -190,20 +198,24 @@ class Translator(System):
     def decode(
         self, sources: Sequence[list[int]], decoding: Decoding, best: int = 1
     ) -> list[list[Hypothesis]]:
-        """Hypotheses of sources given as tokens, decoded together."""
+        """Hypotheses of sources given as tokens, decoded together; endless repetitions are cut."""
         source, lengths = padded(sources, self.device)
+        limits, alpha = decoding.limits, decoding.alpha if decoding.beam > 1 else 0.0
         if decoding.beam == 1:
-            return greedy(self.model, source, lengths, decoding.limits)
-        return beam(
-            self.model,
-            source,
-            lengths,
-            decoding.limits,
-            best=best,
-            width=decoding.beam,
-            alpha=decoding.alpha,
-            coverage=decoding.coverage,
-        )
+            found = greedy(self.model, source, lengths, limits)
+        else:
+            found = beam(
+                self.model,
+                source,
+                lengths,
+                limits,
+                best=decoding.beam,
+                width=decoding.beam,
+                alpha=alpha,
+                coverage=decoding.coverage,
+            )
+        check_finite(torch.tensor([[one.log_prob for one in some[:1]] or [math.nan] for some in found]))
+        return [each[:best] for each in cut_loops(self.model, source, lengths, found, limits, alpha)]
 
     # Attention
 
@@ -248,13 +260,13 @@ class Translator(System):
             raise RunError(
                 f"{self.folder} holds a translator: --source, the sentences to evaluate on, is needed."
             )
-        wanted = list(pairs(options.source, options.target))
+        wanted = list(options.read(self.settings.data))
         scores = self._scored(wanted, options.beam, options.alpha, progress, greedy=True)
         if options.gold_alignments is None:
             return scores
         from regard.tasks.alignment import alignment_scores
 
-        links = alignment_scores(self, wanted, options.gold_alignments, options.base)
+        links = alignment_scores(self, wanted, options)
         return replace(
             scores,
             figures={**scores.figures, **links.figures},
@@ -304,10 +316,10 @@ class Translator(System):
         if options.source is None:
             raise RunError(f"{self.folder} holds a translator: --source, sentences to audit on, is needed.")
         found: list[tuple[str, str | None]]
-        if options.target is None and not {".tsv", ".jsonl"} & set(Path(options.source).suffixes):
+        if options.target is None and kind_of(options.source) not in KINDS:
             found = [(line, None) for line in lines(options.source)]
         else:
-            found = list(pairs(options.source, options.target))
+            found = list(options.read(self.settings.data))
         links = None
         if options.gold_alignments is not None:
             if any(target is None for _, target in found):

@@ -1,4 +1,4 @@
-"""Training: one loop for every task, in one process or in many, whose runs continue bit for bit."""
+"""Training: one loop for every task, in one process or in many, whose runs can be continued exactly."""
 
 from regard.training.checkpoints import Checkpoint as Checkpoint
 from regard.training.checkpoints import Checkpoints as Checkpoints

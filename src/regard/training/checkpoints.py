@@ -1,14 +1,16 @@
 """Checkpoints: all that is needed to go on as if nothing had happened.
 
 A checkpoint is a folder named by its step: weights and the optimiser's memory as safetensors, the rest as
-JSON with the digest of the other two. It is written beside its place and renamed into it; one that is damaged
-later is passed over, and the one before it is used.
+JSON, each with its digest. It is written beside its place and renamed into it; one that is damaged later is
+passed over, and the one before it is used.
 """
 
 import hashlib
 import json
+import re
 import shutil
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import WeightsError
-from regard.core.files import beside
+from regard.core.files import beside, read_json, remove_drafts, write_text
+from regard.core.settings import from_dict
 from regard.core.weights import load_tensors, save_tensors
+from regard.training.progress import Progress
 
 MODEL, MEMORY, STATE = "model.safetensors", "optimiser.safetensors", "state.json"
 
@@ -26,10 +30,17 @@ MODEL, MEMORY, STATE = "model.safetensors", "optimiser.safetensors", "state.json
 class Checkpoint:
     """What was saved after a step."""
 
-    step: int
     model: dict[str, Tensor]
     memory: dict[str, Tensor]  # of the optimiser
-    state: dict[str, Any]
+    progress: Progress
+    # As a run of more steps has it here, which has not validated at the end of this one. None: an earlier
+    # version wrote the checkpoint, with the chosen weights in place of the last if the run was finished.
+    longer: Progress | None
+
+    @property
+    def step(self) -> int:
+        """The step after which it was saved."""
+        return self.progress.step
 
 
 class Checkpoints:
@@ -41,7 +52,8 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """The steps there are checkpoints of, in order, whole or not."""
-        return sorted(int(f.name) for f in self.folder.glob("[0-9]*") if f.is_dir() and f.name.isdigit())
+        there = [file.name for file in self.folder.glob("[0-9]*") if file.is_dir()]
+        return sorted(int(name) for name in there if re.fullmatch(r"[0-9]{8,15}", name))
 
     def save(self, found: Checkpoint) -> None:
         """Write a checkpoint, whole or not at all."""
@@ -49,21 +61,41 @@ class Checkpoints:
             draft.mkdir()
             save_tensors(found.model, draft / MODEL)
             save_tensors(found.memory, draft / MEMORY)
-            digests = {name: _digest(draft / name) for name in (MODEL, MEMORY)}
-            text = json.dumps({"step": found.step, "digests": digests, **found.state}, indent=1)
-            (draft / STATE).write_text(text, encoding="utf-8")
+            (draft / STATE).write_text(_state(found.progress, found.longer), encoding="utf-8")
+
+    def update(self, progress: Progress, longer: Progress | None) -> None:
+        """Write the progress of a checkpoint anew; its weights stay."""
+        write_text(self._path(progress.step) / STATE, _state(progress, longer))
 
     def load(self, step: int) -> Checkpoint:
         """The checkpoint of a step; WeightsError if it is damaged."""
         path = self._path(step)
         try:
-            state = json.loads((path / STATE).read_text(encoding="utf-8"))
-            for name, digest in state.pop("digests").items():
-                if _digest(path / name) != digest:
-                    raise WeightsError(f"{path / name} is damaged.")
-        except (OSError, ValueError, KeyError) as error:
-            raise WeightsError(f"the checkpoint {path} is damaged: {error}") from None
-        return Checkpoint(step, load_tensors(path / MODEL), load_tensors(path / MEMORY), state)
+            progress, longer, digests = self._states(step)
+            for name, known in digests.items():
+                if hashlib.sha256((path / name).read_bytes()).hexdigest() != known:
+                    raise ValueError(f"{name} is not as it was written")
+            return Checkpoint(load_tensors(path / MODEL), load_tensors(path / MEMORY), progress, longer)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise WeightsError(f"the checkpoint {path} is damaged: {str(error).rstrip('.')}.") from None
+
+    def progress(self) -> tuple[Progress, Progress] | None:
+        """That of the last checkpoint, and as a run of more steps has it; without reading its weights."""
+        for step in reversed(self.steps()):
+            with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+                now, longer, _ = self._states(step)
+                return now, longer or replace(now, finished=False)
+        return None
+
+    def _states(self, step: int) -> tuple[Progress, Progress | None, dict[str, str]]:
+        state = read_json(self._path(step) / STATE)
+        if "digest" in state and state.pop("digest") != _digest(state):
+            raise ValueError(f"{STATE} is not as it was written")
+        progress = from_dict(Progress, state["progress"])
+        if progress.step != step:
+            raise ValueError(f"{STATE} is that of step {progress.step}")
+        longer = from_dict(Progress, state["longer"]) if "longer" in state else None
+        return progress, longer, state.get("digests", {})  # of files, in those of an earlier version
 
     def newest(self) -> Checkpoint | None:
         """The last whole checkpoint; None if there is none."""
@@ -79,8 +111,7 @@ class Checkpoints:
         for step in self.steps():
             if step not in keep:
                 shutil.rmtree(self._path(step), ignore_errors=True)
-        for draft in self.folder.glob(".*"):
-            shutil.rmtree(draft, ignore_errors=True)
+        remove_drafts(self.folder)
 
     def _path(self, step: int) -> Path:
         return self.folder / f"{step:08d}"
@@ -98,6 +129,11 @@ def average(models: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     return means
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _state(progress: Progress, longer: Progress | None) -> str:
+    """The progress as JSON, with its digest."""
+    state = {"step": progress.step, "progress": asdict(progress), "longer": asdict(longer or progress)}
+    return json.dumps({**state, "digest": _digest(state)}, indent=1)
+
+
+def _digest(state: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()

@@ -1,10 +1,12 @@
 """The log of a run: one JSON object per line, and TensorBoard's events where they are asked for."""
 
 import json
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from regard.core.files import write_text
+from regard.core.files import LARGEST, check_regular, parse_json, write_text
 
 
 class Log:
@@ -12,7 +14,7 @@ class Log:
 
     def __init__(self, path: Path, after: int, board: Path | None = None):
         self.path = path
-        kept = [line for line in read(path) if line.get("step", 0) <= after] if after else []
+        kept = [line for line in read(path) if line["step"] <= after] if after else []
         write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept))
         self.board: Any = None
         if board is not None:
@@ -23,9 +25,17 @@ class Log:
             self.board = SummaryWriter(str(board), purge_step=after + 1)
 
     def write(self, **line: Any) -> None:
-        """Add a line."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        """Add a line, whole or not at all."""
+        text = (json.dumps(line, ensure_ascii=False) + "\n").encode()
+        with self.path.open("ab", buffering=0) as file:
+            end, written = file.tell(), 0
+            try:
+                while written < len(text):
+                    written += file.write(text[written:])
+            except OSError as error:
+                with suppress(OSError):
+                    os.truncate(self.path, end)
+                raise OSError(error.errno, error.strerror, str(self.path)) from None
         if self.board is not None:
             for name, value in line.items():
                 if isinstance(value, int | float) and name != "step":
@@ -34,11 +44,16 @@ class Log:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The lines of a log; one that was cut off is passed over."""
+    """The lines of a log; those that are cut off or damaged are passed over."""
+    if not path.exists():
+        return []
+    check_regular(path, LARGEST)
     found = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+    for raw in path.read_bytes().splitlines():
         try:
-            found.append(json.loads(line))
+            line = parse_json(raw.decode("utf-8"))
         except ValueError:
             continue
+        if isinstance(line, dict) and isinstance(line.get("step"), int):
+            found.append(line)
     return found

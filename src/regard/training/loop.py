@@ -2,15 +2,17 @@
 
 Before each step torch's generator is seeded from the run's seed and the step, and the place in the data is
 counted, so that a run killed at any moment and continued from its last checkpoint has, bit for bit, the
-weights of one that was not.
+weights of one that was not; as has a run that is given more steps, unless its schedule depends on their
+number. This holds on one machine, with the same versions and the same number of threads and processes, on all
+of which the order of sums depends.
 
 Several processes share each batch. Losses and gradients are summed over all of them and divided by the number
 of tokens they had together, so that neither their number nor that of the batches in a step matters.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -18,9 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.core.errors import WeightsError
 from regard.core.files import beside
-from regard.core.weights import put_tensors, save_tensors
-from regard.training.checkpoints import Checkpoint, Checkpoints, average
+from regard.core.weights import load_tensors, put_tensors, save_tensors
+from regard.training.checkpoints import MODEL, Checkpoint, Checkpoints, average
 from regard.training.log import Log
 from regard.training.objective import Objective
 from regard.training.optimiser import memory_of, optimiser, put_memory
@@ -41,6 +44,7 @@ def train(
     seed: int,
     listen: Listener | None = None,
     board: bool = False,
+    say: Callable[[str], None] = lambda _: None,
     team: Team = ALONE,
     sharded: bool = False,
 ) -> Progress:
@@ -49,7 +53,7 @@ def train(
     Every rank of a team calls it, with a problem that yields its part of each batch; `sharded` shards the
     model over them, in place.
     """
-    return _Loop(model, problem, settings, folder, seed, listen, board, team, sharded).run()
+    return _Loop(model, problem, settings, folder, seed, listen, board, say, team, sharded).run()
 
 
 class _Loop:
@@ -62,6 +66,7 @@ class _Loop:
         seed: int,
         listen: Listener | None,
         board: bool,
+        say: Callable[[str], None],
         team: Team,
         sharded: bool,
     ):
@@ -72,10 +77,18 @@ class _Loop:
             folder,
             seed,
         )
-        self.listen, self.team, self.sharded = listen, team, sharded
+        self.listen, self.say, self.team, self.sharded = listen, say, team, sharded
         self.checkpoints = Checkpoints(folder / "checkpoints")
         self.progress = Progress()
+        self.longer: Progress | None = None  # the progress of a run of more steps, where it is another
+        remarks: list[str] = self.checkpoints.damaged
         found = self._restored()
+        if found is not None and found.progress.finished:
+            longer = found.longer or replace(found.progress, finished=False)
+            if not self._ended(longer):
+                self.progress = longer
+                if found.longer is None:
+                    remarks.append("an earlier version finished this run: it goes on from the best weights.")
         if sharded:
             shard(model, team)
         self.optimiser = optimiser(model, settings)
@@ -88,13 +101,13 @@ class _Loop:
             self.log = Log(
                 folder / "log.jsonl", self.progress.step, folder / "tensorboard" if board else None
             )
-        for damage in self.checkpoints.damaged:
-            self._write(step=self.progress.step, warning=damage)
+        for text in remarks:
+            self._warn(text)
         self.spent = self.tokens = 0.0  # seconds and tokens since the last report
 
     def run(self) -> Progress:
         progress, settings = self.progress, self.settings
-        if progress.finished:
+        if progress.finished and self._chosen():
             return progress
         self.model.train()
         first, begun = progress.step, monotonic()
@@ -104,8 +117,9 @@ class _Loop:
                 loss, count, rate = self._step(batches)
                 self.spent, self.tokens = self.spent + monotonic() - started, self.tokens + count
                 step = progress.step
-                seen = None
+                seen = self.longer = None
                 if step % settings.validate == 0 or step == settings.steps:
+                    self.longer = replace(progress) if step % settings.validate else None
                     seen = self._validate()
                 if step % settings.report == 0 or seen is not None:
                     self._report(loss, rate, seen, (monotonic() - begun) / (step - first))
@@ -119,8 +133,18 @@ class _Loop:
         self._finish()
         return progress
 
-    def _ended(self) -> bool:
-        progress, settings = self.progress, self.settings
+    def _chosen(self) -> bool:
+        """Put the weights of a finished run into the model; False if their file is missing or damaged."""
+        try:
+            put_weights(self.model, load_tensors(self.folder / MODEL), self.folder / MODEL)
+        except WeightsError as error:
+            self._warn(f"{error} It is made again from the checkpoints.")
+            return False
+        self.model.eval()
+        return True
+
+    def _ended(self, progress: Progress | None = None) -> bool:
+        progress, settings = progress or self.progress, self.settings
         return progress.step >= settings.steps or 0 < settings.patience <= progress.since
 
     def _groups(self) -> Iterator[list[Any]]:
@@ -204,16 +228,21 @@ class _Loop:
         if self.log is not None:
             self.log.write(**line)
 
+    def _warn(self, text: str) -> None:
+        self._write(step=self.progress.step, warning=text)
+        if self.team.first:
+            self.say(text)
+
     def _save(self) -> None:
         progress = self.progress
         if not (self.team.first or self.sharded):
             return
         model, memory = weights_of(self.model), memory_of(self.optimiser)
         if self.team.first:
-            state = {"progress": asdict(progress), "seed": self.seed}
-            self.checkpoints.save(Checkpoint(progress.step, model, memory, state))
-            recent = self.checkpoints.steps()[-2:]
-            self.checkpoints.tidy({*recent, *progress.validated, progress.best_step})
+            self.checkpoints.save(Checkpoint(model, memory, progress, self.longer))
+            recent, both = self.checkpoints.steps()[-2:], (progress, self.longer or progress)
+            needed = (step for one in both for step in (*one.validated, one.best_step))
+            self.checkpoints.tidy({*recent, *needed})
 
     def _restored(self) -> Checkpoint | None:
         """The last whole checkpoint, its weights in the model; the first process looks for it."""
@@ -223,7 +252,7 @@ class _Loop:
             if checkpoint is None:
                 return 0
             put_tensors(self.model, checkpoint.model, self.checkpoints.folder)
-            self.progress = Progress(**checkpoint.state["progress"])
+            self.progress, self.longer = checkpoint.progress, checkpoint.longer
             found.append(checkpoint)
             return checkpoint.step
 
@@ -236,17 +265,20 @@ class _Loop:
         return max(self.checkpoints.steps(), default=0)
 
     def _finish(self) -> None:
-        """The best weights in validation, or the average of the last ones if that is better."""
+        """The best weights in validation, or the average of the last ones if that is better.
+
+        The last checkpoint keeps the last weights, from which the run can go on for more steps.
+        """
         progress = self.progress
         self._wait()  # for the checkpoints that are about to be read
         chosen, figures = self._candidates()
-        if self.team.first:
-            with beside(self.folder / "model.safetensors") as draft:
-                save_tensors(chosen, draft)
-        put_weights(self.model, chosen, self.folder)
         progress.finished = True
-        self._write(step=progress.step, finished=True, **figures)
-        self._save()
+        if self.team.first:
+            with beside(self.folder / MODEL) as draft:
+                save_tensors(chosen, draft)
+            self._write(step=progress.step, finished=True, **figures)
+            self.checkpoints.update(progress, self.longer or replace(progress, finished=False))
+        put_weights(self.model, chosen, self.folder)
         self._wait()
         self.model.eval()
 
@@ -255,18 +287,26 @@ class _Loop:
         self.team.broadcast(None)
 
     def _candidates(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        progress, steps = self.progress, self.progress.validated
-        best = self.checkpoints.load(progress.best_step) if progress.best_step else None
-        weights = weights_of(self.model) if best is None else best.model
+        progress = self.progress
+        last, best = weights_of(self.model), self._saved(progress.best_step)
         figures: dict[str, Any] = {"best_step": progress.best_step}
-        if len(steps) > 1:
-            averaged = average([self.checkpoints.load(step).model for step in steps])
+        whole = {step: model for step in progress.validated if (model := self._saved(step)) is not None}
+        if len(whole) > 1:
+            averaged = average(list(whole.values()))
             put_weights(self.model, averaged, self.folder)
             loss = self._measure()["loss"]
-            figures["averaged"], figures["averaged_loss"] = steps, loss
-            if loss <= progress.best:
+            figures["averaged"], figures["averaged_loss"] = list(whole), loss
+            if loss <= progress.best or best is None:
                 return averaged, figures
-        return weights, figures
+        return best or last, figures
+
+    def _saved(self, step: int) -> dict[str, Tensor] | None:
+        """The weights of a checkpoint; None if there is none, or if it is damaged, which is said."""
+        try:
+            return self.checkpoints.load(step).model if step else None
+        except WeightsError as error:
+            self._warn(f"{error} It is left out.")
+            return None
 
 
 def _mixed(seed: int, step: int, rank: int) -> int:

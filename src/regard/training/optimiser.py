@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from regard.core.errors import WeightsError
 from regard.training.sharding import parted, whole
 from regard.training.training_settings import Training
 
@@ -31,6 +32,9 @@ def put_memory(optimiser: torch.optim.Optimizer, memory: dict[str, Tensor]) -> N
     parameters: list[Tensor] = optimiser.param_groups[0]["params"]
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in memory.items():
-        index, what = name.split(".", 1)
+        index, _, what = name.partition(".")
+        known = index.isdecimal() and int(index) < len(parameters)
+        if not known or tensor.shape not in (parameters[int(index)].shape, ()):
+            raise WeightsError(f"the optimiser's memory in the last checkpoint is of another model ({name}).")
         state.setdefault(int(index), {})[what] = parted(tensor, parameters[int(index)])
     optimiser.load_state_dict({"state": state, "param_groups": [group]})

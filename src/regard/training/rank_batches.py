@@ -19,8 +19,8 @@ from regard.training.processes import Team
 class RankBatches(Batches):
     """The part of every batch that one rank computes."""
 
-    def __init__(self, encoded: Encoded, tokens: int, seed: int, team: Team):
-        super().__init__(encoded, tokens, seed)
+    def __init__(self, encoded: Encoded, tokens: int, seed: int, team: Team, examples: int = 0):
+        super().__init__(encoded, tokens, seed, examples or None)
         self.team = team
 
     def epoch(self, k: int, skip: int = 0) -> Iterator[Batch]:

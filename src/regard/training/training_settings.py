@@ -15,6 +15,7 @@ class Training(SettingsGroup):
 
     steps: int = setting(10_000, "Steps of training.", option="--steps", least=1)
     tokens: int = setting(4096, "Positions in a batch, padding included.", least=1)
+    examples: int = setting(0, "Examples in a batch at most; 0 = any.", least=0)
     accumulate: int = setting(1, "Batches per step.", least=1)
     optimiser: Literal["adam", "adamw"] = "adam"
     rate: float = setting(1e-3, "The highest learning rate.")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 NOTE = "Attention weights show where a model attends. That is not yet why it decides."
 RAMPS = ("even", "black_to_white")
 MOST = 12  # matrices in one picture
+UNKNOWN = "unknown to the model"
 SMALL = 4096  # cells of all matrices together that are sent as readable numbers
 
 
@@ -42,7 +43,12 @@ class View(ABC):
 
     def figure(self) -> "Figure":
         """The picture with title and caption, as a matplotlib figure."""
-        return captioned(self.drawn(), self.title, " ".join(filter(None, (self.caption, self.note))))
+        said = filter(None, (self.caption, self.legend_note(), self.note))
+        return captioned(self.drawn(), self.title, " ".join(said))
+
+    def legend_note(self) -> str:
+        """What a caption on paper says in the place of a legend."""
+        return ""
 
     def data(self) -> dict[str, Any]:
         """What the browser draws: plain lists, numbers and clean text, ready for JSON."""
@@ -77,6 +83,7 @@ class MatrixView(View):
     matrices: tuple[Matrix, ...]
     ramp: str = "even"
     note: str = NOTE
+    unknown: tuple[int, ...] = ()  # places of the source tokens that the model does not know
     most: float = field(init=False)  # the weight that has the last colour
 
     def __post_init__(self) -> None:
@@ -98,6 +105,9 @@ class MatrixView(View):
         source, target = labels("source", source, n), labels("target", target, m)
         return cls(source=source, target=target, matrices=tuple(matrices), **more)
 
+    def legend_note(self) -> str:
+        return f"A word in a dotted box is {UNKNOWN}." if self.unknown else ""
+
     def content(self) -> dict[str, Any]:
         small = sum(m.weights.size for m in self.matrices) <= SMALL
         return {
@@ -105,6 +115,7 @@ class MatrixView(View):
             "target": list(self.target),
             "ramp": self.ramp,
             "most": self.most,
+            "unknown": list(self.unknown),
             "matrices": [_sent(m, small) for m in self.matrices],
         }
 

@@ -30,7 +30,9 @@ class HeatMap(MatrixView):
         down = -(-len(self.matrices) // across)
         picture, panels = matrix_figure.grid(down, across, self.source, self.target)
         for k, (panel, one) in enumerate(zip(panels, self.matrices, strict=False)):
-            colours = matrix_figure.draw(panel, one, self.source, self.target, self.ramp, self.most)
+            colours = matrix_figure.draw(
+                panel, one, self.source, self.target, self.ramp, self.most, self.unknown
+            )
             if k % across:
                 panel.set_yticks([])
         for panel in panels[len(self.matrices) :]:
@@ -55,8 +57,16 @@ def heat_map(
     A weight of exactly 0 is left out: the paper shows, not the palest shade. `layer` and `head`, counted from
     0, pick from many. ramp="black_to_white" draws 0 black and 1 white, whatever the largest weight is.
     """
+    matrices = picked(matrices_of(weights), layer, head)
+    for one in matrices:
+        low, high = float(one.weights.min()), float(one.weights.max())
+        if low < 0 and max(-low, high) > 1:  # a difference of weights is within ±1
+            raise ValueError(
+                f"weights must be at least 0, and their differences within ±1; got {low:.3g} to {high:.3g}. "
+                "Raw scores become weights by a map: regard.maps.softmax(scores)."
+            )
     return HeatMap.of(
-        picked(matrices_of(weights), layer, head),
+        matrices,
         source,
         target,
         ramp=ramp,

@@ -37,7 +37,7 @@ class Layers(MatrixView):
                 panel.set_visible(False)
                 continue
             rows = Matrix(np.stack([one.weights[i] for one in self.matrices]), self.target[i])
-            colours = matrix_figure.draw(panel, rows, self.source, names, "even", self.most)
+            colours = matrix_figure.draw(panel, rows, self.source, names, "even", self.most, self.unknown)
             if i % across:
                 panel.set_yticks([])
         matrix_figure.bar(picture, colours)

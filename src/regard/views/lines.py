@@ -8,7 +8,7 @@ import numpy as np
 
 from regard.views.base_view import MatrixView, paper
 from regard.views.matrix_figure import room
-from regard.views.picture import BELOW, COLOUR, INK, figure, font
+from regard.views.picture import BELOW, COLOUR, DOTTED, INK, figure, font
 from regard.views.shown_text import cropped
 from regard.views.weight_matrices import Matrix, Weights, facts, matrices_of, picked
 
@@ -55,7 +55,8 @@ class Lines(MatrixView):
         colours = [to_rgba(BELOW if sign < 0 else COLOUR, alpha) for sign, alpha in signs]
         lines = LineCollection(list(ends), colors=colours, linewidths=0.4 + 2.6 * share)
         axes.add_collection(lines)
-        for x, tokens, size, side in ((-0.03, self.source, n, "right"), (1.03, self.target, m, "left")):
+        sides = ((-0.03, self.source, n, "right", self.unknown), (1.03, self.target, m, "left", ()))
+        for x, tokens, size, side, unknown in sides:
             for k, token in enumerate(tokens):
                 how: dict[str, Any] = {
                     "ha": side,
@@ -63,6 +64,7 @@ class Lines(MatrixView):
                     "fontsize": 8,
                     "color": INK,
                     "parse_math": False,
+                    "bbox": DOTTED if k in unknown else None,
                 }
                 axes.text(x, middle - size / 2 + k, cropped(token), **how, **font())
         axes.set(xlim=(-0.05, 1.05), ylim=(max(m, n) - 0.3, -0.7))

@@ -1,11 +1,11 @@
 """A matrix on paper: cells, words beside them, numbers inside where there is room."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.views.picture import INK, figure, font, measured, shades
+from regard.views.picture import DOTTED, INK, figure, font, measured, shades
 from regard.views.shown_text import cropped
 from regard.views.weight_matrices import Array, Matrix
 
@@ -63,8 +63,9 @@ def _share(picture: "Figure", wide: float, high: float) -> tuple[float, float]:
 
 
 def draw(
-    axes: "Axes", one: Matrix, source: Sequence[str], target: Sequence[str], ramp: str, most: float
-) -> "ScalarMappable":
+    axes: "Axes", one: Matrix, source: Sequence[str], target: Sequence[str], ramp: str, most: float,
+    unknown: Collection[int] = (),
+) -> "ScalarMappable":  # fmt: skip
     """One matrix with its words: source across, target down. A weight of exactly 0 has no cell.
 
     On the ramp from black to white, 0 is black, as the lectures draw it.
@@ -80,6 +81,9 @@ def draw(
     axes.xaxis.tick_top()
     axes.tick_params(length=0, labelsize=8 if side >= 0.26 else 6)
     ticks(axes, "x", source, rotation=90)
+    for tick, label in enumerate(axes.get_xticklabels()):
+        if tick * _every(len(source)) in unknown:
+            label.set_bbox(DOTTED)
     ticks(axes, "y", target)
     above = 1 + (room(source) + 0.02) / (side * len(target))  # finding it automatically is slow
     axes.set_title(cropped(one.name, 60), fontsize=9, parse_math=False, y=above, va="bottom", **font())
@@ -113,12 +117,11 @@ def numbers(axes: "Axes", p: Array, colours: "ScalarMappable") -> None:
 
 
 def short(weight: float) -> str:
-    """Two decimals without the leading 0; <.01 if they would be 0."""
+    """Two decimals without the leading 0; nothing if they would be 0: the colour says that it is small."""
     text = f"{abs(weight):.2f}"
-    text = "<.01" if text == "0.00" else text.removeprefix("0")
-    if weight < 0:
-        return ">−.01" if text == "<.01" else f"−{text}"
-    return text.removesuffix(".00")
+    if text == "0.00":
+        return ""
+    return ("−" if weight < 0 else "") + text.removeprefix("0").removesuffix(".00")
 
 
 def bar(picture: "Figure", colours: "ScalarMappable") -> None:

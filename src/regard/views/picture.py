@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 COLOUR = "#2f6690"  # of weights; what is exactly 0 has none
 BELOW = "#a8521a"  # of weights below 0
 INK, FAINT = "#1a1f24", "#59636e"
+DOTTED: dict[str, Any] = {
+    "boxstyle": "square,pad=0.15",
+    "fc": "none",
+    "ec": INK,
+    "ls": (0, (1, 1.5)),
+    "lw": 1,
+}
 FONTS = (  # those installed are tried in turn for characters that the first does not have
     "DejaVu Sans",
     "Noto Sans",
@@ -113,7 +120,7 @@ def write(picture: "Figure", path: Path) -> Path:
 
     kind = check_file(path)
     with beside(path) as draft, rc_context({"svg.fonttype": "none"} if kind == "svg" else {}):
-        picture.savefig(draft, format=kind, dpi=120)
+        picture.savefig(draft, format=kind, dpi=240)
     return path
 
 

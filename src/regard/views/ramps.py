@@ -5,7 +5,15 @@
 Equal steps of weight are equal distances in OKLab, where distances follow what people see. The path begins
 off the paper's colour: a small weight differs from none. Ottosson (2020), "A perceptual color space for image
 processing", gives the two matrices.
+
+Words of a text have one rule, whatever the largest weight is: of n words, one of weight w is at
+
+    t = w^γ,   γ = ln 4 / ln n        0 at 0, 1 at 1, and an equal share, w = 1/n, at a quarter
+
+so equal weights are pale in any text, and the words of a long one, whose weights are all small, still differ.
 """
+
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +30,7 @@ AGAINST = {
     "dark": ["#473023", "#b5622b", "#ecad6c", "#fff0d8"],
 }
 STEPS = 33  # colours sent to the browser, which fills in between
+EQUAL = 0.25  # where on the ramp the weight 1/n of a word is
 
 _TO_LMS = np.array(
     [
@@ -59,6 +68,11 @@ def from_oklab(lab: Colours) -> Colours:
     """OKLab (..., 3) as sRGB (..., 3), cut to what a screen can show."""
     linear = ((lab @ np.linalg.inv(_TO_LAB).T) ** 3 @ np.linalg.inv(_TO_LMS).T).clip(0, 1)
     return np.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
+
+
+def place(share: float, n: int) -> float:
+    """Where on the ramp a word of n is whose weight is this share of 1: from 0 to 1."""
+    return float(min(abs(share), 1.0) ** (log(EQUAL) / log(1 / n) if n > 1 else 1.0))
 
 
 def browser() -> dict[str, dict[str, list[str]]]:

@@ -11,7 +11,8 @@ JOINER = "\u200d"  # zero width joiner: 👩 + joiner + 🚀 is one picture
 
 def shown(token: str) -> str:
     """A token as it can be shown: control characters by their pictures (NUL is ␀), broken ones by �."""
-    text = "".join(map(_shown, str(token)))
+    text = str(token)
+    text = text if text.isprintable() else "".join(map(_shown, text))
     return text if not text or text.strip() else "␣" * len(text)
 
 
@@ -57,9 +58,15 @@ def _letters(text: str) -> Iterator[str]:
             unicodedata.category(char).startswith("M")
             or JOINER in (char, letter[-1])
             or "\U0001f3fb" <= char <= "\U0001f3ff"  # tones of skin
+            or "\U000e0020" <= char <= "\U000e007f"  # tags, of the flags of Scotland and Wales
+            or (len(letter) == 1 and _regional(letter) and _regional(char))  # the flags of countries
         ):
             yield letter
             letter = ""
         letter += char
     if letter:
         yield letter
+
+
+def _regional(char: str) -> bool:
+    return "\U0001f1e6" <= char <= "\U0001f1ff"

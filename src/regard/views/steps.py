@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from regard.views.base_view import MatrixView, paper
-from regard.views.passage import passages
+from regard.views.base_view import paper
+from regard.views.passage import TextView
 from regard.views.shown_text import cropped
 from regard.views.weight_matrices import Weights, calls_of, facts, matrices_of, picked
 
@@ -16,7 +16,7 @@ BEFORE = 22  # characters of the words before that are shown
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Steps(MatrixView):
+class Steps(TextView):
     """The source as text, once for each step, with what has been written so far."""
 
     kind: ClassVar[str] = "steps"
@@ -28,7 +28,7 @@ class Steps(MatrixView):
                 f"steps on paper need one matrix; got {len(self.matrices)}. Pick with layer= and head=."
             )
         headings = [_said(self.target[: i + 1]) for i in range(len(self.target))]
-        return passages(self.source, self.matrices[0].weights, headings, self.most)
+        return self.passages(self.matrices[0].weights, headings)
 
 
 def _said(words: Sequence[str]) -> str:

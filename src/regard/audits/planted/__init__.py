@@ -2,6 +2,7 @@
 
 # The order is that of KINDS, and of the tables.
 from regard.audits.planted import decoy_attention as decoy_attention  # isort: skip
+from regard.audits.planted import arranged_texts as arranged_texts
 from regard.audits.planted import deceiving as deceiving
 from regard.audits.planted import word_selection as word_selection
 from regard.audits.planted.calibration import SelfTest as SelfTest

@@ -19,11 +19,13 @@ from regard.audits.planted.calibration import PlantedResult, fix, graded, left_o
 from regard.audits.planted.kinds import KINDS
 from regard.audits.register import AUDITS
 from regard.audits.thresholds import FIXED, GIVEN, TRAINED
+from regard.audits.verdict import ANSWERS, answer_of
 from regard.core.files import write_text
 
 FIXING, REPORTING = range(100, 105), range(5)
 TRUTH = {True: "faithful", False: "unfaithful", None: "only measurable"}
-HEADINGS = ["kind", "truth", "models", "grade: mean", "least", "most", "kind left out: mean", "least", "most"]
+HEADINGS = ["kind", "truth", "models", "is", "partly", "is not", "grade: mean", "least", "most"]
+HEADINGS += ["kind left out: mean", "least", "most"]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -34,11 +36,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("part", choices=["fix", "report", "table", "all"])
     parser.add_argument("--folder", type=Path, default=Path("docs/audits"))
     parser.add_argument("--full", action="store_true")
+    parser.add_argument("--resume", action="store_true", help="keep the models that the file has already")
     given = parser.parse_args(arguments)
     stem = "planted_full" if given.full else "planted"
     fixing, reported = given.folder / f"{stem}_fixing.json", given.folder / f"{stem}.json"
     if given.part in ("fix", "all"):
-        results = measured(FIXING, fixing, given.full)
+        results = measured(FIXING, fixing, given.full, given.resume)
         made = {name for result in results for name, one in result.findings.items() if one.value is not None}
         asked = {
             name for name in made - set(GIVEN) if AUDITS[name].condition and AUDITS[name].trains == given.full
@@ -49,21 +52,21 @@ def main(arguments: list[str] | None = None) -> None:
         same = ramps == (TRAINED if given.full else FIXED)
         print("as in thresholds.py" if same else "NOT as in thresholds.py")
     if given.part in ("report", "all"):
-        measured(REPORTING, reported, given.full)
+        measured(REPORTING, reported, given.full, given.resume)
     if given.part in ("report", "table", "all"):
         print(summary(read(fixing), read(reported)))
 
 
-def measured(seeds: range, file: Path, full: bool) -> list[PlantedResult]:
+def measured(seeds: range, file: Path, full: bool, resume: bool = False) -> list[PlantedResult]:
     """Results of all kinds from these seeds, written to a file as they come."""
-    found: list[PlantedResult] = []
+    found = read(file) if resume and file.exists() else []
 
     def keep(result: PlantedResult) -> None:
         found.append(result)
         write_text(file, json.dumps([one.as_dict() for one in found], indent=1, ensure_ascii=False) + "\n")
         print(f"{result.kind}, seed {result.seed}: {graded(result.grade()):.2f}", flush=True)
 
-    run(seeds, quick=not full, listen=keep)
+    run(seeds, quick=not full, listen=keep, known=list(found))
     print(f"{len(found)} models; AUC {separation(found):.3f} with the thresholds of thresholds.py")
     return found
 
@@ -80,7 +83,8 @@ def summary(fixing: Sequence[PlantedResult], reported: Sequence[PlantedResult]) 
     for truth, name in TRUTH.items():
         for kind in (kind for kind, entry in KINDS.items() if entry.faithful is truth):
             ours = [i for i, result in enumerate(reported) if result.kind == kind]
-            cells = [kind, name, str(len(ours))]
+            said = [answer_of(graded(grades[i])) for i in ours]
+            cells = [kind, name, str(len(ours)), *(str(said.count(answer)) for answer in ANSWERS[::-1])]
             for given in (grades, apart):
                 cells += [f"{function(graded(given[i]) for i in ours):.2f}" for function in (fmean, min, max)]
             lines.append(cells)

@@ -65,11 +65,19 @@ class PlantedResult:
         return cls(**parts, findings={name: Finding.from_dict({**one, "says": ""}) for name, one in tests})
 
 
-def run(seeds: Iterable[int], quick: bool = True, listen: Listen | None = None) -> list[PlantedResult]:
-    """Train a model of each kind from each seed and audit it."""
+def run(
+    seeds: Iterable[int],
+    quick: bool = True,
+    listen: Listen | None = None,
+    known: Iterable[PlantedResult] = (),
+) -> list[PlantedResult]:
+    """Train a model of each kind from each seed and audit it, except those known; these come first."""
     tests = [name for name, audit in AUDITS.items() if not (audit.trains and quick)]
-    results = []
+    results = list(known)
+    made = {(result.seed, result.kind) for result in results}
     for seed, kind in product(seeds, KINDS):
+        if (seed, kind) in made:
+            continue
         planted = plant(kind, seed)
         case = planted.case(trains=not quick)
         findings = {name: tried(name, case, quick, seed) for name in tests}

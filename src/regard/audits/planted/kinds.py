@@ -19,6 +19,7 @@ TRIES = 6
 LEARNED = 0.9  # accuracy
 
 Make = Callable[[Texts], Attending]
+Arrange = Callable[[Texts, int], Texts]  # with the seed, for what is drawn
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Kind:
 
     faithful: bool | None
     make: Make
+    arrange: Arrange | None = None  # its texts, of the usual ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +68,11 @@ class Planted:
 KINDS: Table[Kind] = Table("kind of planted model", {})
 
 
-def register(name: str, *, faithful: bool | None) -> Callable[[Make], Make]:
+def register(name: str, *, faithful: bool | None, arrange: Arrange | None = None) -> Callable[[Make], Make]:
     """Enter a function from texts to a model."""
 
     def enter(make: Make) -> Make:
-        KINDS.enter(name, Kind(faithful, make))
+        KINDS.enter(name, Kind(faithful, make, arrange))
         return make
 
     return enter
@@ -79,11 +81,12 @@ def register(name: str, *, faithful: bool | None) -> Callable[[Make], Make]:
 def plant(kind: str, seed: int) -> Planted:
     """A model of a kind, reproducible by its seed; the global random state is left as it was."""
     data, entry = texts(seed), KINDS[kind]
+    data = data if entry.arrange is None else entry.arrange(data, seed)
     for attempt in range(TRIES):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(1000 * seed + attempt)
             model = entry.make(data).eval().requires_grad_(False)
-        predicted = model.predict(data.test.tolist()).argmax(-1)
+            predicted = model.predict(data.test.tolist()).argmax(-1)
         accuracy = float((predicted == data.test_labels).double().mean())
         if accuracy >= LEARNED and model.succeeded:
             return Planted(kind, seed, entry.faithful, model, data, accuracy, attempt + 1)

@@ -1,5 +1,6 @@
 """Texts for planted models: generated sentiment, whose label words are known."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
@@ -43,3 +44,14 @@ def texts(seed: int) -> Texts:
 def is_label_word(tokens: Tensor) -> Tensor:
     """True for positive and negative words, of any shape."""
     return (tokens > UNK) & (tokens < LABEL_WORDS)
+
+
+def neutral_words(shape: Sequence[int], draw: torch.Generator) -> Tensor:
+    """Words that are no label words, drawn at random."""
+    return torch.randint(LABEL_WORDS, VOCABULARY, tuple(shape), generator=draw)
+
+
+def label_words(labels: Tensor, count: int, draw: torch.Generator) -> Tensor:
+    """For each label (b,), 1 for positive, `count` different words of that class: (b, count)."""
+    some = torch.rand(len(labels), len(POSITIVE), generator=draw).argsort(-1)[:, :count]
+    return UNK + 1 + some + len(POSITIVE) * (1 - labels).unsqueeze(-1)

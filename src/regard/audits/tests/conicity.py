@@ -3,7 +3,8 @@
     conicity(H) = (1/n) Σ_j cos(h_j, mean of H)        value = its mean over texts
                                                        baseline = that of the word vectors
 
-Where hidden states are alike it makes little difference which of them gets the weight.
+Where hidden states are alike it makes little difference which of them gets the weight. Of a rationalizer,
+which reads the words it selects and no others, it says nothing, and is not measured.
 
 Mohankumar et al. (2020), "Towards Transparent and Explainable Attention Models", arXiv:2004.14243, §3.
 """
@@ -13,15 +14,13 @@ from torch import Tensor
 
 from regard.audits.register import Finding, register
 from regard.models.classifiers.regularizers.diversity import conicity as cone
-from regard.tasks.case import Case, CaseBatch, NotApplicable
+from regard.tasks.case import Case, CaseBatch
 
 
 @register("out of context", better="lower")
 def conicity(case: Case, *, seed: int = 0) -> Finding:
     """How narrow a cone the hidden states of a text are in."""
-    states_of = case.states
-    if states_of is None:
-        raise NotApplicable("the hidden states that attention is over were not given")
+    states_of = case.states_and_vectors
 
     def narrow(batch: CaseBatch) -> Tensor:
         both = states_of(case.texts_of(batch), batch.rows)

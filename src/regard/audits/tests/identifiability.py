@@ -21,16 +21,14 @@ from regard.tasks.case import Case, NotApplicable
 @register(None)
 def identifiability(case: Case, *, seed: int = 0) -> Finding:
     """Find the word of each hidden state."""
-    if case.states is None:
-        raise NotApplicable("the hidden states that attention is over were not given")
-    rows = case.longer
+    states_of, rows = case.states_and_vectors, case.longer
     if len(rows) < 2:
         raise NotApplicable("one half of the texts is needed to fit a map, and there is only one text")
     order = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))].tolist()
     halves, chances = [], []
     for half in (order[::2], order[1::2]):
         texts, at = [list(case.texts[i]) for i in half], torch.tensor(half)
-        states, vectors = (x.double() for x in case.states(texts, at))  # (b, n, d) each
+        states, vectors = (x.double() for x in states_of(texts, at))  # (b, n, d) each
         halves.append((states, vectors, case.lengths[at]))
         chances += [sum(text.count(t) for t in text) / len(text) ** 2 for text in texts]
     shares = [

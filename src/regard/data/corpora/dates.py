@@ -4,6 +4,7 @@
     on March 4, 2024              → am 4. März 2024                    le 4 mars 2024
     on the fourth of March        → am vierten März                    le quatre mars
     in March 2024                 → im März 2024                       en mars 2024
+    on Monday                     → am Montag                          lundi
     every Monday                  → jeden Montag                       chaque lundi
 
 also with the year in words (nineteen eighty four), and dates on their own, in CLDR's patterns. Weekdays are
@@ -32,10 +33,12 @@ FRAMES = {  # English: (German, French)
     "on {month} {day}, {year}": ("am/on {day}. {month} {year}", "le/on {day} {month} {year}"),
     "on the {nth} of {month}": ("am/on+the {nth} {month}", "le/on+the {nth} {month}"),
     "on the {nth} of {month} {said}": ("am/on+the {nth} {month} {said}", "le/on+the {nth} {month} {said}"),
+    "on {weekday}": ("am/on {weekday}", "{weekday}"),
     "every {weekday}": ("jeden/every {weekday}", "chaque/every {weekday}"),
     "in {month} {year}": ("im/in {month} {year}", "en/in {month} {year}"),
+    "in {month}": ("im/in {month}", "en/in {month}"),
 }  # fmt: skip
-DAYS = 5  # the first five name a day: a time may follow
+DAYS = 6  # the first six name a day: a time may follow
 FIELDS = {"EEEE": "{weekday}", "MMMM": "{month}", "d": "{day}", "y": "{year}"}
 UNITS = {  # gender in German and in French
     "second": "ff", "minute": "ff", "hour": "ff", "day": "mm", "week": "ff", "month": "mm", "year": "nm",
@@ -79,7 +82,8 @@ class Dates:
     def duration(self, chance: Random) -> Phrase:
         """In three days; three days ago."""
         one, many, eins = pick(self.units, chance)
-        n = 1 + int(chance.random() * (99 if chance.random() < 0.7 else 999))
+        size = chance.random()
+        n = numerals.few(chance) if size < 0.4 else 1 + int(chance.random() * (99 if size < 0.8 else 999))
         number = numerals.number(n, self.language, eins)
         return pick(self.from_now, chance)(n=number, unit=one if n == 1 else many)
 

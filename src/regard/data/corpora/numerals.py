@@ -7,11 +7,17 @@ plural s ("mille neuf cent quatre-vingt").
 """
 
 from functools import cache, lru_cache
+from random import Random
 
 from regard.data.corpora.phrase import Phrase, Words, joined, whole
 from regard.data.text import needed
 
 AND = Phrase(("and",), (), [])
+
+
+def few(chance: Random) -> int:
+    """A number from 1 to 12; 1 three times in ten, so that singulars ("one minute") are not rare."""
+    return 1 + int(12 * chance.random() ** 2)
 
 
 def number(n: int, language: str, one: str = "") -> Phrase:

@@ -66,8 +66,8 @@ class Prices:
 def amount(chance: Random) -> int:
     """A number from 1 to 999,999, mostly small."""
     size = chance.random()
-    top = 99 if size < 0.4 else 999 if size < 0.7 else 9_999 if size < 0.9 else 999_999
-    return 1 + int(chance.random() * top)
+    top = 99 if size < 0.5 else 999 if size < 0.75 else 9_999 if size < 0.9 else 999_999
+    return numerals.few(chance) if size < 0.2 else 1 + int(chance.random() * top)
 
 
 def _currency(code: str, language: str, short: bool = False) -> Currency:

@@ -4,6 +4,7 @@ spoken   half past three → halb vier, trois heures et demie
          quarter to five → Viertel vor fünf, cinq heures moins le quart
          twenty five past six → fünf vor halb sieben, six heures vingt-cinq
          with or without the part of the day: in the morning → morgens, du matin
+         at noon → um zwölf Uhr mittags, à midi
 exact    three forty two pm → fünfzehn Uhr zweiundvierzig, quinze heures quarante-deux
 """
 
@@ -31,13 +32,15 @@ PARTS = {
     "in the afternoon": ("nachmittags/in+the+afternoon", "de/in l'après-midi/the+afternoon"),
     "in the evening": ("abends/in+the+evening", "du/in+the soir/evening"),
 }
+NAMED = {"noon": ("zwölf Uhr mittags", "midi"), "midnight": ("Mitternacht", "minuit")}
 NOON, EVENING = 12 * 60, 18 * 60  # minutes after midnight
 
 
 @cache
 def spoken(language: str) -> list[Phrase]:
-    """Every five minutes of twelve hours."""
-    return [_spoken(time, language) for time in range(0, 12 * 60, 5)]
+    """Every five minutes of twelve hours, noon and midnight."""
+    named = [whole(name, theirs[language == "fr"]) for name, theirs in NAMED.items()]
+    return [_spoken(time, language) for time in range(0, 12 * 60, 5)] + named
 
 
 @cache

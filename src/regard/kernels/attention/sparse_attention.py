@@ -6,10 +6,14 @@ A row keeps the few keys that have weight, as indices and √p (1.5-entmax) or p
 their values, backward touches those keys alone. A row whose support finds no room is found again in backward,
 from a bound kept in forward: memory grows linearly with n whatever the scores are.
 
+Tensors that NumPy may not have (fake ones, those of a tracer or under a mode) go through operators, which
+count as many FLOPs as the plain three steps do.
+
 Martins & Astudillo (2016), arXiv:1602.02068; Peters, Niculae & Martins (2019), arXiv:1905.05702.
 """
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.kernels.common.operator import is_plain, like, one_by_one, opaque
 from regard.kernels.common.pool import over_rows
 from regard.kernels.row_maps.entmax15_operator import entmax15_operator
 from regard.kernels.row_maps.sparsemax_operator import sparsemax_operator
@@ -50,13 +55,12 @@ def sparse_attention(
     ends = query.new_full((1,), n, dtype=torch.int32) if hi is None else hi.clamp(0, n)
     begins, ends = (t.to(torch.int32).expand(batch, m).contiguous() for t in (begins, ends))
     visible = None if mask is None else mask.expand(batch, m, n)
-    query, keys, values = (_whole_vectors(t) for t in (query, keys, values))
     if torch.is_grad_enabled() and (query.requires_grad or keys.requires_grad or values.requires_grad):
         run: Callable[..., Tensor] = _Sparse.apply
-        context = run(query, keys, values, begins, ends, visible, HALF[alpha])
-    else:
-        context = _forward(query, keys, values, begins, ends, visible, HALF[alpha], 0)[0]
-    return context[..., :width] if context.shape[-1] > width else context
+        return run(query, keys, values, begins, ends, visible, HALF[alpha])
+    forward = _forward if is_plain(query, keys, values) else forward_operator
+    context: Tensor = forward(query, keys, values, begins, ends, visible, HALF[alpha], 0)[0]
+    return context
 
 
 class _Sparse(torch.autograd.Function):
@@ -66,7 +70,8 @@ class _Sparse(torch.autograd.Function):
         half: float,
     ) -> Tensor:  # fmt: skip
         room = min(keys.shape[1], max(ROOM, LEAST // query.shape[1]))
-        context, *supports = _forward(query, keys, values, lo, hi, mask, half, room)
+        run = _forward if is_plain(query, keys, values) else forward_operator
+        context, *supports = run(query, keys, values, lo, hi, mask, half, room)
         ctx.save_for_backward(query, keys, values, lo, hi, mask, *supports)
         ctx.half = half
         return context
@@ -75,7 +80,8 @@ class _Sparse(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, keys, values, lo, hi, mask, *supports = ctx.saved_tensors
         if not torch.is_grad_enabled():
-            found = _backward(gradient, query, keys, values, lo, hi, mask, ctx.half, *supports)
+            run = _backward if is_plain(gradient, query, keys, values) else backward_operator
+            found = run(gradient, query, keys, values, lo, hi, mask, ctx.half, *supports)
             return *found, None, None, None, None
         inputs = query, keys, values = [
             t.view_as(t) for t in (query, keys, values)
@@ -105,32 +111,38 @@ def _forward(
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Context (B, m, d_v), and for backward floors, begins, sizes (B, m), places, weights if room."""
     from regard.kernels.attention.sparse_forward import forward
-    from regard.kernels.attention.sparse_lists import GROUP
 
-    (batch, m, _), n = query.shape, keys.shape[1]
-    groups = -(-m // GROUP)
-    rows = (batch, m) if room else (0, 0)
-    context = query.new_empty(batch, m, values.shape[-1])
-    floors, begins, sizes = query.new_empty(rows), lo.new_empty(rows, dtype=torch.int64), lo.new_empty(rows)
-    entries = batch * groups * GROUP * room  # pages never written cost nothing
-    kept = floors, begins, sizes, lo.new_empty(entries), query.new_empty(entries)
+    (batch, m, _), (_, n, width) = query.shape, values.shape
+    query, keys, values = (_whole_vectors(t) for t in (query, keys, values))
+    context, *kept = _empty(query, keys, values, lo, room)
     over_rows(
-        forward, batch * groups, batch * m * n, np.zeros(1, np.int64),
+        forward, batch * -(-m // _group()), batch * m * n, np.zeros(1, np.int64),
         *_arrays(query, _panels(keys), values), _view(lo, hi, mask), half,
         *_arrays(context), room, _arrays(*kept), pieces=1,
     )  # fmt: skip
-    return context, *kept
+    return context[..., :width] if context.shape[-1] > width else context, *kept
+
+
+def _empty(query: Tensor, keys: Tensor, values: Tensor, lo: Tensor, room: int) -> tuple[Tensor, ...]:
+    """What `_forward` fills."""
+    batch, m, _ = query.shape
+    rows = (batch, m) if room else (0, 0)
+    entries = batch * -(-m // _group()) * _group() * room  # pages never written cost nothing
+    floors, begins, sizes = query.new_empty(rows), lo.new_empty(rows, dtype=torch.int64), lo.new_empty(rows)
+    context = query.new_empty(batch, m, values.shape[-1])
+    return context, floors, begins, sizes, lo.new_empty(entries), query.new_empty(entries)
 
 
 def _backward(
     gradient: Tensor, query: Tensor, keys: Tensor, values: Tensor, lo: Tensor, hi: Tensor,
     mask: Tensor | None, half: float, *kept: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, ...]:  # fmt: skip
     """Gradients of query (B, m, d), keys (B, n, d) and values (B, n, d_v)."""
     from regard.kernels.attention.sparse_backward import backward
     from regard.kernels.attention.sparse_lists import AGAIN
 
-    (batch, m, _), n = query.shape, keys.shape[1]
+    (batch, m, _), n, widths = query.shape, keys.shape[1], [t.shape[-1] for t in (query, keys, values)]
+    gradient, query, keys, values = (_whole_vectors(t) for t in (gradient, query, keys, values))
     parts = max(1, min(PARTS // batch, m // 1024))  # whatever the number of threads: the same sums
     dq = torch.empty_like(query)
     dk, dv = (_zeros(parts, t) for t in (keys, values))
@@ -138,11 +150,44 @@ def _backward(
     panels = _panels(keys if again else keys[:0])
     over_rows(
         backward, batch * parts, batch * m * min(n, 32) * 16, np.zeros(1, np.int64),
-        *_arrays(query, keys, values, gradient.contiguous(), panels), _view(lo, hi, mask), half,
+        *_arrays(query, keys, values, gradient, panels), _view(lo, hi, mask), half,
         _arrays(*kept), *_arrays(dq, dk, dv), pieces=1,
     )  # fmt: skip
     dk, dv = (t[0] if parts == 1 else t.sum(0) for t in (dk, dv))
-    return dq, dk, dv
+    return tuple(t[..., :width] for t, width in zip((dq, dk, dv), widths, strict=True))
+
+
+def _flops(query: torch.Size, keys: torch.Size, values: torch.Size, *_: Any, **__: Any) -> int:
+    """QKᵀ, 8 for each score as every row map counts, pV."""
+    return prod(query[:2]) * keys[1] * (2 * query[2] + 8 + 2 * values[2])
+
+
+INPUTS = "Tensor query, Tensor keys, Tensor values, Tensor lo, Tensor hi, Tensor? mask, float half"
+forward_operator: Callable[..., Any] = opaque(
+    "sparse_attention",
+    f"({INPUTS}, int room) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _forward,
+    fake=lambda query, keys, values, lo, hi, mask, half, room: _empty(query, keys, values, lo, room),
+    vmap=one_by_one(lambda *inputs: forward_operator(*inputs)),
+    flops=_flops,
+)
+backward_operator: Callable[..., Any] = opaque(
+    "sparse_attention_backward",
+    f"(Tensor gradient, {INPUTS}, Tensor floors, Tensor begins, Tensor sizes, Tensor places, Tensor weights)"
+    " -> (Tensor, Tensor, Tensor)",
+    _backward,
+    fake=lambda gradient, query, keys, values, *_: tuple(like(t) for t in (query, keys, values)),
+    vmap=one_by_one(lambda *inputs: backward_operator(*inputs)),
+    flops=lambda gradient, query, keys, values, *_, **__: (  # the four products of the plain steps
+        4 * prod(query[:2]) * keys[1] * (query[2] + values[2])
+    ),
+)
+
+
+def _group() -> int:
+    from regard.kernels.attention.sparse_lists import GROUP
+
+    return GROUP
 
 
 def _panels(keys: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.kernels.chains.chain_scan import covariances
-from regard.kernels.common.operator import make_operator
+from regard.kernels.common.operator import like, make_operator, one_by_one, opaque
 
 Two = tuple[Tensor, Tensor]
 
@@ -63,9 +63,24 @@ def chain_operator(
 ) -> Callable[[Tensor, Tensor], Tensor]:
     """Make the differentiable function from scores and transitions to the answer."""
 
+    def contiguous(*tensors: Tensor) -> Two:
+        to_scores, to_T = back_by_kernel(*tensors)
+        return to_scores.contiguous(), to_T.contiguous()
+
+    backward_operator = opaque(
+        f"{name}_backward",
+        "(Tensor scores, Tensor transitions, Tensor answer, Tensor gradient) -> (Tensor, Tensor)",
+        contiguous,
+        fake=lambda scores, transitions, *_: (like(scores), like(transitions)),
+        vmap=one_by_one(lambda *inputs: backward_operator(*inputs)),
+        flops=24,
+    )
+
     def gradients(ctx: Any, gradient: Tensor) -> Two:
         scores, transitions, answer = ctx.saved_tensors
-        return back(scores, transitions, answer, gradient)
+        by_torch = torch.is_grad_enabled() or not scores.is_cpu  # a second derivative may follow; no kernel
+        found: Two = (back if by_torch else backward_operator)(scores, transitions, answer, gradient)
+        return found
 
     def tangent(ctx: Any, *tangents: Tensor | None) -> Tensor:
         kept = ctx.saved_tensors

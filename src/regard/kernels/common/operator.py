@@ -74,6 +74,20 @@ def in_front(info: Any, in_dims: Sequence[int | None], *tensors: Tensor) -> tupl
     ), 0
 
 
+def one_by_one(operator: Callable[..., Any]) -> Callable[..., Any]:
+    """A vmap rule for an operator of several outputs: called once for each of the batch."""
+
+    def lifted(info: Any, in_dims: Sequence[int | None], *inputs: Any) -> tuple[Any, Any]:
+        def at(i: int) -> Any:
+            pairs = zip(inputs, in_dims, strict=True)
+            return operator(*(x if axis is None else x.select(axis, i) for x, axis in pairs))
+
+        answers = tuple(torch.stack(parts) for parts in zip(*map(at, range(info.batch_size)), strict=True))
+        return answers, (0,) * len(answers)
+
+    return lifted
+
+
 def opaque(
     name: str,
     schema: str,

@@ -51,6 +51,6 @@ def entmax_reference(scores: Tensor, alpha: Tensor) -> Tensor:
     u = torch.where(top == -torch.inf, 0, scores - top)
     beta = (alpha - 1).to(u.dtype)
     p = weights_le2(u, beta.clamp(max=1))
-    if torch.compiler.is_compiling() or bool((beta > 1).any()):
+    if torch.compiler.is_compiling() or beta.is_meta or bool((beta > 1).any()):
         p = torch.where(beta > 1, weights_gt2(u, torch.where(beta.isfinite(), beta, 1e30).clamp(min=1)), p)
     return torch.where(top == -torch.inf, 0, torch.where(alpha >= 1, p, torch.nan))

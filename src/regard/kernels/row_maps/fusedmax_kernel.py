@@ -32,6 +32,17 @@ def floor(row: Any, top: float, strength: float) -> float:
 
 
 @compiled
+def enough(row: Any, top: float, strength: float) -> float:
+    """The strength, or less if that fuses all keys too: scores would be lost in the rounding of more."""
+    lowest, number = top, 0
+    for j in range(len(row)):
+        if row[j] > -np.inf:
+            lowest = min(lowest, float(row[j]))
+            number += 1
+    return min(strength, max(1.0, number * (top - lowest)))
+
+
+@compiled
 def gather(row: Any, top: float, cut: float, x: Any, place: Any) -> int:
     """Keep the visible keys down to top + cut and one of each stretch of lower ones; returns how many."""
     count = 0
@@ -89,15 +100,16 @@ def forward(start: int, stop: int, scores: Any, weights: Any, starts: Any, stren
             weights[r] = np.nan
         if not -np.inf < top < np.inf:
             continue
-        tau = floor(scores[r], top, strength)
-        size = gather(scores[r], top, tau - 2 * strength, x, place)
+        lam = strength if strength <= 1 else enough(scores[r], top, strength)
+        tau = floor(scores[r], top, lam)
+        size = gather(scores[r], top, tau - 2 * lam, x, place)
         before = 2 * size
         while size > FEW and 4 * size < 3 * before:
             before = size
-            size, step = shrink(x, place, size, strength, tau, height, inside)
+            size, step = shrink(x, place, size, lam, tau, height, inside)
             tau = max(tau, step)
-        count = bends(x, size, strength, ends, side, corners)
-        heights(x, strength, count, ends, side, height)
+        count = bends(x, size, lam, ends, side, corners)
+        heights(x, lam, count, ends, side, height)
         more = True
         while more:  # Newton's steps again, now with y
             total, number, begin = -1.0, 0, 0

@@ -20,7 +20,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.autograd import Function
 
-from regard.core.compiling import untraced
+from regard.core.compiling import in_backward, untraced
 from regard.core.shapes import check, check_float, widened
 from regard.maps.argmax import argmax
 from regard.maps.sparsemax import sparsemax
@@ -180,7 +180,3 @@ def log_softmax(theta: Tensor) -> Tensor:
 def by_example(rows: Tensor) -> Tensor:
     """Rows (b, ...) summed over all axes but the first: (b,). No axes: (1,)."""
     return rows.flatten(1).sum(1) if rows.dim() > 1 else rows.reshape(-1)
-
-
-def in_backward() -> bool:
-    return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1

@@ -17,7 +17,7 @@ from math import prod
 import torch
 from torch import Generator, Tensor
 
-from regard.core.compiling import untraced
+from regard.core.compiling import in_backward, untraced
 from regard.core.errors import ShapeError
 from regard.maps.estimators.estimator import (
     UNTRACED,
@@ -26,7 +26,6 @@ from regard.maps.estimators.estimator import (
     Vertices,
     by_example,
     draw,
-    in_backward,
     log_softmax,
 )
 

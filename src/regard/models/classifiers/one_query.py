@@ -93,8 +93,10 @@ class OneQuery(ClassifierModel):
                 self.regularizers[name] = REGULARIZERS[name](self, self.read.in_features, tokens)
                 self.strengths[name] = strength
 
-    def loss(self, wanted: Tensor, *texts: Tensor, smoothing: float = 0.0) -> Tensor:
-        """The sum over texts of −log p of wanted (b,) and of the regularizers."""
+    def loss(
+        self, wanted: Tensor, *texts: Tensor, smoothing: float = 0.0, forbidden: Tensor | None = None
+    ) -> Tensor:
+        """The sum over texts of −log p of wanted (b,) and regularizers; `forbidden` (b, n): for "deceive"."""
         if not self.regularizers:
             return super().loss(wanted, *texts, smoothing=smoothing)
         tokens, lengths = texts[0], texts[1]
@@ -105,7 +107,7 @@ class OneQuery(ClassifierModel):
             logits = self.from_states(states, lengths, condition)
         loss = F.cross_entropy(logits.float(), wanted, reduction="sum", label_smoothing=smoothing)
         weights = self.over_words(seen).squeeze(-2).float()
-        inputs = RegularizerInput(tokens, lengths, vectors, states, weights, self)
+        inputs = RegularizerInput(tokens, lengths, vectors, states, weights, self, forbidden)
         for name, regularizer in self.regularizers.items():
             loss = loss + self.strengths[name] * regularizer(inputs).float().sum()
         return loss

@@ -149,7 +149,7 @@ class Rationalizer(OneQuery):
     def from_embedded(self, embedded: Tensor, lengths: Tensor, condition: Tensor | None = None) -> Tensor:
         return self.from_selected(embedded, lengths, self.selection(embedded, lengths).z)
 
-    def loss(self, wanted: Tensor, *texts: Tensor, smoothing: float = 0.0) -> Tensor:
+    def loss(self, wanted: Tensor, *texts: Tensor, smoothing: float = 0.0) -> Tensor:  # type: ignore[override]
         """The sum over texts of −log p of wanted (b,) and the penalty; in eval mode + |rate/target − 1|."""
         tokens, lengths = texts
         check_texts(tokens, lengths)

@@ -12,7 +12,7 @@ function readAddress(runs) {
   });
   const how = said.get('how');
   return {
-    text: said.get('text') ?? runs[0].example,
+    text: said.get('text') ?? (runs.find(one => one.name === panels[0]?.run) ?? runs[0]).example,
     second: said.get('second'),
     words: said.getAll('word').filter(word => /^[1-9]\d{0,5}$/.test(word)).map(word => Number(word) - 1),
     how: Object.hasOwn(CHANGES, how ?? '') ? how : 'none',

@@ -42,6 +42,7 @@ class Page {
       const text = this.state[box] ?? '';
       if (this.at(box).value !== text) this.at(box).value = text;
     }
+    this.drawExamples();
     this.at('asking').hidden = !this.state.panels.some(panel => this.facts(panel.run).second);
     while (this.panels.length > this.state.panels.length) this.panels.pop().element.remove();
     while (this.panels.length < this.state.panels.length) {
@@ -51,6 +52,22 @@ class Page {
     }
     this.at('add').hidden = this.saved || this.runs.length < 2 || this.panels.length >= MOST;
     this.panels.forEach((panel, i) => panel.ask(this.state, this.state.panels[i]));
+  }
+
+  /** What the first run is for, and texts to try it with. */
+  drawExamples() {
+    const {about, examples} = this.facts(this.state.panels[0].run);
+    this.at('about').textContent = about;
+    this.at('examples').hidden = this.saved || !examples.length;
+    if (this.at('examples').dataset.of === examples.join('\n')) return;
+    this.at('examples').dataset.of = examples.join('\n');
+    this.at('examples').replaceChildren('Try: ', ...examples.map(text =>
+      make('button', {type: 'button', dir: 'auto', title: text, onclick: () => this.type(text)}, text)));
+  }
+
+  type(text) {
+    this.at('text').value = text;
+    this.typed(0);
   }
 
   facts(name) {
@@ -90,11 +107,17 @@ class Page {
       this.at('words').replaceChildren(...this.words.map((word, i) =>
         make('button', {type: 'button', dir: 'auto', disabled: this.saved, onclick: () => this.toggle(i)}, word)));
     }
-    [...this.at('words').children].forEach((button, i) => button.setAttribute('aria-pressed', String(this.state.words.includes(i))));
+    [...this.at('words').children].forEach((button, i) => {
+      const unknown = Boolean(answer.unknown?.includes(i));
+      button.setAttribute('aria-pressed', String(this.state.words.includes(i)));
+      button.classList.toggle('unknown', unknown);
+      button.title = unknown ? 'unknown to the model' : '';
+    });
     this.at('question').hidden = !this.words.length;
     this.at('hint').textContent = this.saved ? '' : this.state.words.length
       ? 'Masked: no attention weight on it, though other hidden states may still carry it. Deleted: removed from the text. Choose an answer to see its weights.'
       : 'Click a word, here or in a picture.';
+    if (answer.unknown?.length && !this.saved) this.at('hint').textContent += ' Dotted: unknown to the model.';
   }
 
   typed(wait = 250) {
@@ -111,7 +134,6 @@ class Page {
   toggle(word) {
     if (this.saved) return;
     const words = this.state.words.includes(word) ? this.state.words.filter(one => one !== word) : [...this.state.words, word].sort((a, b) => a - b);
-    this.focused = word;
     this.state.words = words;
     if (!words.length) this.state.how = 'none';
     this.changed({asks: true});
@@ -133,8 +155,8 @@ class Page {
     }
   }
 
-  focusWord() {
-    this.at('words').children[this.focused]?.focus();
+  focusWord(word) {
+    this.at('words').children[word]?.focus();
   }
 
   add() {
@@ -142,11 +164,14 @@ class Page {
     const run = this.runs.find(one => !shown.has(one.name)) ?? this.runs[0];
     this.state.panels.push(newPanel(run));
     this.changed({asks: true});
+    if (this.at('add').hidden) this.panels.at(-1).run.focus(); // the button that was pressed is gone
   }
 
   remove(panel) {
-    this.state.panels.splice(this.panels.indexOf(panel), 1);
+    const at = this.panels.indexOf(panel);
+    this.state.panels.splice(at, 1);
     this.changed({asks: true});
+    this.panels[Math.min(at, this.panels.length - 1)].run.focus();
   }
 
   async share() {

@@ -16,11 +16,14 @@ class Panel {
     this.small.addEventListener('regard:matrix', event => this.choose(this.heads[event.detail.index].options));
     this.every = make('details', {class: 'every', ontoggle: () => this.overview()}, make('summary', {}, 'All layers and heads'), this.small);
     this.element = make('section', {class: 'panel'},
-      make('div', {class: 'top'}, this.run, this.close), this.facts, this.cards, this.problem, this.controls, this.every, this.picture);
+      make('div', {class: 'top'}, this.run, make('span', {class: 'working', role: 'status'}, 'Working …'), this.close), this.facts, this.cards, this.problem, this.controls, this.every, this.picture);
   }
 
   changeRun() {
-    Object.assign(this.state, newPanel(this.page.facts(this.run.value)));
+    const {examples} = this.about, next = this.page.facts(this.run.value), {state} = this.page;
+    Object.assign(this.state, newPanel(next));
+    const untouched = !state.text.trim() || examples.includes(state.text);
+    if (untouched && state.panels.length === 1) Object.assign(state, {text: next.example, words: [], how: 'none'}); // an example of its own
     this.page.changed({asks: true});
   }
 
@@ -98,7 +101,7 @@ class Panel {
   remark(first, answer) {
     if (first.probabilities.length) return answer === first ? '' : probabilityChange(first, answer);
     const parts = answer === first ? [] : [differs(first.answer_words, answer.answer_words)];
-    if (answer.log_prob !== null) parts.push(`log p ${answer.log_prob.toFixed(2).replace('-', '−')}`);
+    if (answer.log_prob !== null) parts.push(`probability ${decimals(Math.exp(answer.log_prob))}`);
     return parts.join('; ');
   }
 
@@ -133,16 +136,26 @@ class Panel {
     const answer = this.answers[this.how], view = answer?.view;
     this.every.hidden = view?.kind !== 'heat_map' || this.heads.length < 2;
     this.overview();
+    const {side, index} = this.picture.contains(document.activeElement) ? document.activeElement.dataset : {};
+    const word = side === 'source' ? this.columns[index] : undefined;
     if (!view) {
       this.picture.replaceChildren(answer?.missing ? make('p', {class: 'hint'}, answer.missing) : '');
+      if (word !== undefined) this.page.focusWord(word);
       return;
     }
     const matrix = matrixOf(answer, this.state.options) ?? view.matrices[0];
     const selected = this.page.state.words.map(word => answer.columns.indexOf(word)).filter(at => at >= 0);
     const caption = [matrix.caption, answer.change].filter(Boolean).join(' ');
-    const focused = this.picture.contains(document.activeElement);
     regard.draw(this.picture, {...view, matrices: [matrix], title: '', caption}, {selected, mayClick: !this.page.saved});
-    if (focused) this.page.focusWord();
+    this.columns = answer.columns;
+    if (word !== undefined) this.focusWord(word);
+  }
+
+  /** Focus this word of the text: in the picture, or where it is not in it any more, above. */
+  focusWord(word) {
+    const found = this.picture.querySelector(`[data-side=source][data-index="${this.columns.indexOf(word)}"]`);
+    if (found) found.focus({preventScroll: true});
+    else this.page.focusWord(word);
   }
 
   /** The matrices of single heads, or of layers where these have one; none where they did not all come. */
@@ -155,7 +168,8 @@ class Panel {
   overview() {
     if (this.every.hidden || !this.every.open) return;
     const {view} = this.answers[this.how];
-    regard.draw(this.small, {...view, kind: 'heads', matrices: this.heads, title: '', caption: '', note: ''}, {mayClick: false});
+    const chosen = this.heads.findIndex(one => sameOptions(one.options, this.state.options));
+    regard.draw(this.small, {...view, kind: 'heads', matrices: this.heads, title: '', caption: '', note: ''}, {mayClick: false, enlarge: false, chosen});
   }
 
   clicked({side, index}) {

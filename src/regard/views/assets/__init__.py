@@ -5,7 +5,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from regard.views.ramps import browser
+from regard.views.ramps import EQUAL, browser
 
 PARTS = (
     "dom",
@@ -27,7 +27,7 @@ PARTS = (
 @cache
 def script() -> str:
     """The script that defines the one global `regard`: its parts, joined."""
-    ramps = f"const RAMPS = {json.dumps(browser())};\n"
+    ramps = f"const RAMPS = {json.dumps(browser())}, EQUAL = {EQUAL};\n"
     return (
         "'use strict';\nglobalThis.regard = (() => {\n"
         + ramps

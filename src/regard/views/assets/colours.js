@@ -36,6 +36,11 @@ function rampOf(data) {
   };
 }
 
+// Where on the ramp a word of n is whose weight is this share of 1: `ramps.place`, with the sign of the share.
+function place(share, n) {
+  return Math.sign(share) * Math.min(Math.abs(share), 1) ** (n > 1 ? Math.log(EQUAL) / -Math.log(n) : 1);
+}
+
 function css(ramp, w) {
   const at = ramp.place(w);
   return at < 0 ? null : `rgb(${ramp.bytes[at]}, ${ramp.bytes[at + 1]}, ${ramp.bytes[at + 2]})`;

@@ -42,10 +42,17 @@ function direction(tokens) {
   return "ltr";
 }
 
+const UNKNOWN = "unknown to the model";
+const isUnknown = (view, side, index) => side === "source" && Boolean(view.data.unknown?.includes(index));
+
 // A word that can be chosen. Its direction is its own: a Hebrew word does not affect a French one beside it.
 function wordButton(view, side, index, text, matrix = 0) {
   const may = view.options.mayClick !== false;
-  const node = el(may ? "button" : "span", { class: "regard-word", type: may ? "button" : null, dir: "auto", title: text }, text);
+  const node = el(may ? "button" : "span", { class: "regard-word", type: may ? "button" : null, dir: "auto", title: text, "data-side": side, "data-index": index }, text);
+  if (isUnknown(view, side, index)) {
+    node.classList.add("regard-unknown");
+    node.title = `${text}: ${UNKNOWN}`;
+  }
   if (view.selected[side].has(index)) {
     node.classList.add("regard-selected");
     if (may) node.setAttribute("aria-pressed", "true");

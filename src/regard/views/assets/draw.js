@@ -89,18 +89,47 @@ function draw(element, data, options = {}) {
   const view = { data, options: { ...options }, tip, tell, selected: asSets(options.selected), shown: clamp(options.matrix || 0, 0, last) };
   const drawn = KINDS[data.kind](view);
   const caption = el("figcaption", {}, data.caption ? el("p", { dir: "auto" }, data.caption) : null, data.note ? el("p", { class: "regard-note" }, data.note) : null);
-  const figure = el("figure", { class: `regard regard-${data.kind}` },
+  const figure = el("figure", { class: "regard", "data-kind": data.kind },
     data.title ? el("h2", { dir: "auto" }, data.title) : null, drawn.node, legend(view), caption, tables(view, drawn.parts), tip.node, tip.spoken);
+  const before = whereabouts(element);
   element.replaceChildren(figure);
   drawn.begin();
+  before();
   for (const other of standing.keys()) if (!other.isConnected) standing.delete(other);
   standing.set(element, view);
 }
 
-// The ramp with its ends, and what is not on it.
+// What a reader has opened and where the focus is, to be brought back in what is drawn next: the focus on the same
+// word, or on the element of the same kind and number; of a grid also on its cell.
+function whereabouts(element) {
+  const focused = element.contains(document.activeElement) ? document.activeElement : null;
+  const open = Boolean(element.querySelector("details.regard-table[open]"));
+  let kind = null, number = 0;
+  if (focused) {
+    const { side, index } = focused.dataset;
+    kind = side ? `[data-side="${side}"][data-index="${index}"]` : focused.tagName + [...focused.classList].map((name) => `.${name}`).join("");
+    number = [...element.querySelectorAll(kind)].indexOf(focused);
+  }
+  return () => {
+    if (open) element.querySelector("details.regard-table").open = true;
+    const found = kind && element.querySelectorAll(kind)[number];
+    if (!found) return;
+    found.focus({ preventScroll: true });
+    const at = focused.grid?.at;
+    if (at && found.grid) found.grid.go(Math.min(at.i, found.grid.spec.m - 1), Math.min(at.j, found.grid.spec.n - 1));
+  };
+}
+
+// The ramp with its ends, what is not on it, and how words are marked that the model does not know.
 function legend(view) {
+  const parts = [...rampLegend(view), ...(view.data.unknown?.length
+    ? [el("span", {}, el("span", { class: "regard-word regard-unknown", "aria-hidden": "true" }, "word"), ` ${UNKNOWN}`)] : [])];
+  return parts.length ? el("div", { class: "regard-legend" }, ...parts) : null;
+}
+
+function rampLegend(view) {
   const { data } = view;
-  if (!data.matrices || data.kind === "lines") return null;
+  if (!data.matrices || data.kind === "lines") return [];
   const ramp = rampOf(data);
   const strip = (from, to) => {
     const sheet = el("canvas", { class: "regard-strip", width: 128, height: 1, "aria-hidden": "true" });
@@ -109,9 +138,16 @@ function legend(view) {
     return sheet;
   };
   const signed = data.matrices.some((matrix) => matrix.signed);
-  return el("div", { class: "regard-legend" },
+  const text = data.kind === "words" || data.kind === "steps"; // the rule of `place`
+  const n = data.source.length;
+  const line = (t) => styled(el("i"), { left: `${100 * (signed ? (t + 1) / 2 : t)}%` });
+  return [
     ...(isBlack(view) ? [] : [el("span", { class: "regard-nothing", "aria-hidden": "true" }), el("span", {}, "exactly 0")]),
-    el("span", {}, signed ? number(-data.most) : isBlack(view) ? "0" : "> 0"), strip(signed ? -data.most : 0, data.most), el("span", {}, number(data.most)));
+    el("span", {}, signed ? number(-data.most) : isBlack(view) ? "0" : "> 0"),
+    el("span", { class: "regard-ramp", "aria-hidden": "true" }, strip(signed ? -data.most : 0, data.most), ...(text ? [line(EQUAL)] : []), ...(text && signed ? [line(-EQUAL)] : [])),
+    el("span", {}, number(data.most)),
+    ...(text ? [el("span", {}, `share of the ${data.shares ? "scores" : "weight"}; the line is an equal share, 1/${n} = ${number(1 / n)}`)] : []),
+  ];
 }
 
 darkScheme.addEventListener("change", () => {

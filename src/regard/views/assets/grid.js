@@ -5,6 +5,8 @@
 
 const SMALLEST = 18; // pixels of a cell whose word can be read
 const MANY = 150; // words beyond which the whole is shown first
+const LETTERS = 14; // pixels of a line of small letters
+const EDGE = LETTERS / 2; // that the word of a thin row or column reaches beyond it
 
 class Grid {
   constructor(view, spec) {
@@ -18,6 +20,7 @@ class Grid {
     this.body = el("div", { class: "regard-body" }, this.cursor);
     this.inner = el("div", { class: "regard-inner" }, this.corner, this.top, this.left, this.body);
     this.scroller = el("div", { class: "regard-scroll", tabindex: 0, role: "application", "aria-label": spec.label }, this.inner);
+    this.scroller.grid = this;
     this.node = el("div", { class: "regard-grid" }, this.scroller, this.buttons());
     this.words = { row: new Map(), column: new Map() };
     spec.painter.attach(this);
@@ -37,7 +40,7 @@ class Grid {
 
   // Pixels of a cell with which all columns, or all rows, are in sight.
   across() {
-    return Math.max(60, this.scroller.clientWidth - this.leftWidth - 4) / this.spec.n;
+    return Math.max(60, this.scroller.clientWidth - this.leftWidth - EDGE - 1) / this.spec.n;
   }
 
   down() {
@@ -54,9 +57,9 @@ class Grid {
     const [left, top] = [this.scroller.scrollLeft, this.scroller.scrollTop];
     this.cell = clamp(cell, 0.05, 64);
     styled(this.inner, {
-      "grid-template-columns": `${px(this.leftWidth)} ${px(n * this.cell)}`,
-      "grid-template-rows": `${px(this.topHeight)} ${px(m * this.cell)}`,
-      width: px(this.leftWidth + n * this.cell),
+      "grid-template-columns": `${px(this.leftWidth)} ${px(n * this.cell)} ${px(EDGE)}`,
+      "grid-template-rows": `${px(this.topHeight)} ${px(m * this.cell)} ${px(EDGE)}`,
+      width: px(this.leftWidth + n * this.cell + EDGE),
     });
     const scale = this.cell / before;
     this.scroller.scrollLeft = (left + x) * scale - x;
@@ -96,7 +99,7 @@ class Grid {
   label(axis, holder, from, to) {
     const words = this.words[axis];
     const texts = axis === "row" ? this.spec.rows : this.spec.columns;
-    const every = Math.max(1, Math.ceil(14 / this.cell));
+    const every = Math.max(1, Math.ceil(LETTERS / this.cell));
     const wanted = (k) => k >= from && k < to && k % every === 0;
     for (const [k, node] of words) {
       if (!wanted(k) && node !== document.activeElement) {
@@ -112,8 +115,9 @@ class Grid {
         words.set(k, node);
         holder.append(node);
       }
-      const size = px(this.cell * every);
-      styled(words.get(k), axis === "row" ? { top: px(k * this.cell), height: size } : { left: px(k * this.cell), width: size });
+      const size = Math.max(this.cell, LETTERS);
+      const [start, line] = [px((k + 0.5) * this.cell - size / 2), { "line-height": px(size) }]; // its middle is that of the cells
+      styled(words.get(k), axis === "row" ? { top: start, height: px(size), ...line } : { left: start, width: px(size), ...line });
     }
     const stop = words.get(this.at ? (axis === "row" ? this.at.i : this.at.j) : -1) || words.values().next().value;
     for (const node of words.values()) if (node.tagName === "BUTTON") node.tabIndex = node === stop ? 0 : -1;

@@ -48,7 +48,8 @@ function thumb(view, matrix, index, ramp, enlarge) {
   styled(sheet, { width: px(Math.max(8, level.n * scale)), height: px(Math.max(8, level.m * scale)) });
   if (isBlack(view)) sheet.classList.add("regard-black");
   const name = matrix.head === null ? matrix.name : `head ${matrix.head + 1}`;
-  const button = el("button", { type: "button", class: "regard-small-one", "aria-label": `enlarge ${matrix.name || "the heat map"}` }, sheet, el("span", {}, name));
-  button.addEventListener("click", () => enlarge(index));
+  const button = el("button", { type: "button", class: "regard-small-one", "aria-label": `${view.options.enlarge === false ? "show" : "enlarge"} ${matrix.name || "the heat map"}` }, sheet, el("span", {}, name));
+  if (view.options.chosen === index) button.setAttribute("aria-current", "true");
+  button.addEventListener("click", () => (view.options.enlarge === false ? view.tell("regard:matrix", { index }) : enlarge(index)));
   return button;
 }

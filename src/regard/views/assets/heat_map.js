@@ -14,7 +14,7 @@ class SvgPainter {
         const fill = css(ramp, w);
         if (fill === null) continue;
         this.node.append(svg("rect", { x: j, y: i, width: 1, height: 1, fill, "fill-opacity": under ? 0.65 : null }));
-        if (w === 0 || under) continue;
+        if (under || !short(w)) continue;
         const text = svg("text", { x: j + 0.5, y: i + 0.5 }, short(w));
         this.numbers.append(styled(text, { fill: inkOn(ramp, w) }));
       }

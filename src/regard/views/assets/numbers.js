@@ -23,12 +23,10 @@ function number(w) {
   return w < 0 ? `−${text}` : text;
 }
 
-// Two decimals without the 0 before them, for cells.
+// Two decimals without the 0 before them, for cells; nothing if they would be 0: the colour says that it is small.
 function short(w) {
   const text = Math.abs(w).toFixed(2);
-  const bare = text === "0.00" ? "<.01" : text.replace(/^0/, "").replace(/\.00$/, "");
-  if (w >= 0) return bare;
-  return bare === "<.01" ? ">−.01" : `−${bare}`;
+  return text === "0.00" ? "" : `${w < 0 ? "−" : ""}${text.replace(/^0/, "").replace(/\.00$/, "")}`;
 }
 
 // Half the size: of four neighbours the one farthest from 0, so that a single weight is never lost.

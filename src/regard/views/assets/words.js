@@ -1,14 +1,16 @@
-// Words on the colour of their weight, and a bar below as long as the weight; `steps` shows decoding step by step.
+// Words on the colour of their weight, with a bar below that grows with it; `steps` shows decoding step by step.
 
-function passage(view, tokens, weights, most, ramp, side, matrix) {
+function passage(view, tokens, weights, ramp, side, matrix) {
+  const total = (view.data.shares && weights.reduce((sum, w) => sum + Math.abs(w), 0)) || 1;
   const nodes = tokens.map((token, j) => {
     const w = weights[j];
     const node = wordButton(view, side, j, token, matrix);
     node.classList.add("regard-lit");
-    node.title = `${isolated(token)}: ${number(w)}`;
-    const fill = css(ramp, w);
-    if (fill) styled(node, { "background-color": fill, color: inkOn(ramp, w) });
-    node.append(styled(el("i", { "aria-hidden": "true", class: w < 0 ? "regard-against" : null }), { width: `${(100 * Math.abs(w)) / most}%` }));
+    const t = place(w / total, tokens.length);
+    node.title = `${isolated(token)}: ${number(w)}${isUnknown(view, side, j) ? `, ${UNKNOWN}` : ""}`;
+    const fill = css(ramp, t);
+    if (fill) styled(node, { "background-color": fill, color: inkOn(ramp, t) });
+    node.append(styled(el("i", { "aria-hidden": "true", class: w < 0 ? "regard-against" : null }), { width: `${100 * Math.abs(t)}%` }));
     return node;
   });
   const text = el("p", { class: "regard-passage", dir: direction(tokens) }, ...nodes.flatMap((node) => [node, " "]));
@@ -75,7 +77,7 @@ function rowByRow(view, control) {
     row.go = (i) => {
       row.at = i;
       view.options.row = i;
-      text.replaceChildren(passage(view, data.source, weights.subarray(i * n, (i + 1) * n), data.most, ramp, "source", index));
+      text.replaceChildren(passage(view, data.source, weights.subarray(i * n, (i + 1) * n), ramp, "source", index));
       view.tell("regard:row", { index: i });
     };
     holder.replaceChildren();

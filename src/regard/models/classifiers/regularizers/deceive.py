@@ -34,6 +34,8 @@ class Deceive(Regularizer):
 
     def forward(self, inputs: RegularizerInput) -> Tensor:
         forbidden = torch.isin(inputs.tokens, self.forbidden)
+        if inputs.forbidden is not None:
+            forbidden = forbidden | inputs.forbidden
         return forbidden_penalty(inputs.weights, forbidden, inputs.lengths)
 
 

@@ -21,6 +21,7 @@ class RegularizerInput:
     states: Tensor  # (b, n, width)
     weights: Tensor  # (b, n)
     model: Any  # a OneQuery
+    forbidden: Tensor | None = None  # (b, n): words of this batch that must get no weight
 
 
 class Regularizer(nn.Module):

@@ -1,0 +1,82 @@
+"""Text files line by line, plain or gzip, read as a stream.
+
+Strict UTF-8; only "\\n" and "\\r\\n" end a line (Unicode has other line breaks, and a corpus may contain
+them). A file that cannot be read raises a DataError that names the file and the line.
+"""
+
+import gzip
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, cast
+
+LONGEST = 65_536  # bytes of a line
+
+
+class DataError(ValueError):
+    """Data that cannot be used; the message names the file, the line and the problem."""
+
+
+def lines(path: str | Path) -> Iterator[str]:
+    """Read the lines of a plain or .gz file, without line ends; an empty file is an error."""
+    return (line for _, line in located_lines(path))
+
+
+def located_lines(path: str | Path) -> Iterator[tuple[str, str]]:
+    """The lines of a file, each with the place where it stands: the file and the number of the line."""
+    path, number = Path(path), 0
+    try:
+        if path.is_dir():
+            raise DataError(f"{path}: a file is needed, and this is a folder.")
+        with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
+            for where, line in numbered_lines(file, str(path)):
+                number += 1
+                if "\0" in line:
+                    at = len(line.partition("\0")[0].encode()) + 1
+                    raise DataError(f"{where}: a NUL byte at byte {at}. The text must be UTF-8.")
+                yield where, line
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file.") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{path}, after line {number}: the gzip data is broken ({error}).") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    if not number:
+        raise DataError(f"{path}: the file is empty.")
+
+
+def numbered_lines(
+    file: IO[bytes], name: str, note: Callable[[DataError], None] | None = None
+) -> Iterator[tuple[str, str]]:
+    """The lines of an open file of this name, each with the place where it stands.
+
+    A line that is too long or no text raises DataError, or, if there is a `note` to hear of it, is empty.
+    """
+    number = 0
+    while raw := file.readline(LONGEST + 3):
+        number += 1
+        where = f"{name}, line {number}"
+        try:
+            text = _text(raw, where, first=number == 1)
+        except DataError as error:
+            if note is None:
+                raise
+            note(error)
+            text, rest = "", raw
+            while rest and not rest.endswith(b"\n"):
+                rest = file.readline(1 << 20)
+        yield where, text
+
+
+def _text(raw: bytes, where: str, first: bool) -> str:
+    """One line as text, without its end; the first also without a byte order mark."""
+    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+    if first:
+        raw = raw.removeprefix(b"\xef\xbb\xbf")
+    if len(raw) > LONGEST:
+        raise DataError(f"{where}: more than {LONGEST:,} bytes. A line is one sentence: split or remove it.")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        what = f"invalid UTF-8 at byte {error.start + 1} (0x{raw[error.start]:02x})"
+        raise DataError(f"{where}: {what}. Convert the file to UTF-8.") from None

@@ -1,0 +1,88 @@
+"""The step backend: a few queries, many keys, no gradient; it gives what the plain steps give."""
+
+import pytest
+import torch
+
+import regard
+from regard.backends import step
+from regard.backends.plain import plain
+from regard.masks import Causal, Lengths, Window
+
+SHAPES = {
+    "grouped": ((2, 3, 2, 1, 16), (2, 3, 1, 130, 16)),
+    "one head, width of no vector": ((1, 13), (333, 13)),
+    "several queries, shared by all": ((2, 5, 3, 8), (1, 1, 200, 8)),
+    "more queries than a pass takes": ((3, 4, 8, 32), (3, 1, 150, 32)),
+}
+MASKS = {"none": None, "causal": Causal(), "window": Causal() & Window(20)}
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
+
+
+def call(q, k, v, map, mask=None):
+    with torch.no_grad():
+        return regard.attend(q, k, v, map=map, mask=mask)._call
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("shapes", SHAPES)
+@pytest.mark.parametrize("map", step.HALVES)
+@pytest.mark.parametrize("scale", [0.1, 1, 8])
+def test_equals_the_plain_steps(map, shapes, mask, dtype, scale):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(SHAPES[shapes][i], dtype=dtype) for i in (0, 1, 1))
+    made = call(scale * q, k, v, map, MASKS[mask])
+    assert step.takes(made)
+    torch.testing.assert_close(step.step(made), plain(made)[0], rtol=0, atol=TOLERANCE[dtype] * max(1, scale))
+
+
+@pytest.mark.parametrize("map", step.HALVES)
+def test_rows_of_nothing_and_of_what_is_no_number(map):
+    q, k, v = torch.ones(5, 1, 8), torch.randn(5, 140, 8), torch.randn(5, 140, 8)
+    k[1, 7], k[2, 9, 0], k[3] = float("nan"), float("inf"), float("-inf")
+    made = call(q, k, v, map, Lengths(torch.tensor([140, 140, 140, 140, 0])))
+    assert step.takes(made)
+    torch.testing.assert_close(step.step(made), plain(made)[0], rtol=0, atol=1e-6, equal_nan=True)
+    assert made.mask is not None and not step.step(made)[[3, 4]].any()
+
+
+@pytest.mark.parametrize("map", step.HALVES)
+def test_huge_scores_do_not_overflow(map):
+    q, k, v = torch.full((1, 4), 1e15), torch.randn(150, 4), torch.randn(150, 4)
+    made = call(q, k * 1e15, v, map)
+    torch.testing.assert_close(step.step(made), plain(made)[0])
+
+
+@pytest.mark.parametrize("map", step.HALVES)
+def test_reads_a_cache_where_it_stands(map):
+    """Keys as projections leave them, (b, n, heads, d) with axes swapped, and the front of a buffer."""
+    torch.manual_seed(0)
+    buffer = torch.randn(2, 400, 3, 16).transpose(1, 2)[:, :, :300]
+    q = torch.randn(2, 3, 1, 16)
+    made = call(q, buffer, buffer, map)
+    assert made.keys.data_ptr() == buffer.data_ptr() and step.takes(made)
+    torch.testing.assert_close(step.step(made), plain(made)[0], rtol=0, atol=1e-5)
+
+
+def test_looking_and_dispatch():
+    q, k = torch.randn(2, 1, 8), torch.randn(2, 200, 8)
+    attention = regard.Attention(map="entmax15")
+    with torch.no_grad():
+        alone = attention(q, k).context
+        with regard.record(attention) as seen:
+            assert torch.equal(attention(q, k).context, alone)
+    (call,) = seen[""]
+    torch.testing.assert_close(call.weights @ k, alone)
+
+
+def test_what_it_leaves_to_others():
+    q, k, v = torch.randn(2, 1, 8), torch.randn(2, 200, 8), torch.randn(2, 200, 8)
+    assert step.takes(call(q, k, v, "softmax"))
+    assert not step.takes(call(q, k[:, :100], v[:, :100], "softmax"))  # few keys
+    assert not step.takes(call(q.expand(2, 20, 8), k, v, "softmax"))  # many queries
+    assert not step.takes(call(q.half(), k.half(), v.half(), "softmax"))
+    assert not step.takes(call(q, k, v, "fusedmax"))
+    assert not step.takes(call(q, k.mT.contiguous().mT, v, "softmax"))
+    assert not step.takes(call(q, k, v, "softmax", torch.rand(1, 200) > 0.5))
+    q.requires_grad_()
+    assert not step.takes(regard.attend(q, k, v, map="softmax")._call)
