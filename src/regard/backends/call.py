@@ -11,7 +11,7 @@ from regard.core.recorders import Change
 from regard.core.shapes import joined, widened
 from regard.maps.table import Map, facts_of
 from regard.masks.mask import Given, Mask
-from regard.scores.score import Factored, score_at
+from regard.scores.score import Factored, Products, Score, score_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +101,12 @@ class Call:
         assert isinstance(self.score, Factored)
         place = (self.where(),) if self.score.uses_place else ()
         return self.score.factors(widened(self.query), widened(self.keys), *place)
+
+    def products(self) -> Products | None:
+        """The scores in the form fast backends take; None if they have none."""
+        if not isinstance(self.score, Score):
+            return None
+        return self.score.products(widened(self.query), widened(self.keys), self.where())
 
     def weights(self, scores: Tensor, visible: Tensor | None) -> Tensor:
         """p (..., m, n): the map under the mask, before any intervention."""

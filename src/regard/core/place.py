@@ -17,6 +17,8 @@ class Place:
     total: Tensor | None = None  # (..., m, n) or (..., 1, n): the sum of the weights of all earlier steps
     visible: Tensor | None = None  # (..., m, n) or (..., 1, n) boolean: what these queries may look at
     first: int = 0  # number of the first of these queries in the whole call
+    # Where positions count up by one: the first query's less the first key's. None: they may be anything.
+    shift: int | None = None
 
     def rows(self, start: int, stop: int) -> "Place":
         """The place of queries start to stop (not included) of this block."""
@@ -27,6 +29,7 @@ class Place:
             total=_cut(self.total, start, stop),
             visible=_cut(self.visible, start, stop),
             first=self.first + start,
+            shift=None if self.shift is None else self.shift + start,
         )
 
     def detach(self) -> "Place":
@@ -37,7 +40,8 @@ class Place:
     @staticmethod
     def default(m: int, n: int, device: torch.device, lengths: Tensor | None = None) -> "Place":
         """Keys at 0 … n − 1 and the queries at the last m of these places, as Causal sees them."""
-        return Place(torch.arange(n - m, n, device=device), torch.arange(n, device=device), lengths)
+        queries, keys = torch.arange(n - m, n, device=device), torch.arange(n, device=device)
+        return Place(queries, keys, lengths, shift=n - m)
 
 
 def _cut(tensor: Tensor | None, start: int, stop: int) -> Tensor | None:

@@ -125,7 +125,7 @@ class MultiHead(Attentive):
         if place is None and across:
             lengths = None if mask is None else mask.lengths()
             i, j = (torch.arange(size, device=q.device) for size in (q.shape[-2], k.shape[-2]))
-            place = Place(i, j, lengths)
+            place = Place(i, j, lengths, shift=0)
         dropout = self.dropout if self.training else 0.0
         return run(q, k, v, self.score, self.map, mask, sees, place, dropout, self, self._joined)
 

@@ -6,9 +6,10 @@ subclasses of `Score` also support `+`, and tell the backends what they may do w
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar, cast
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self, TypeVar, cast, runtime_checkable
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -18,6 +19,65 @@ from regard.core.registry import Table, first_line
 from regard.core.shapes import check, widened
 
 Term = Callable[[Tensor, Tensor, Place], Tensor]  # (..., m, d_q), (..., n, d_k) → broadcasts to (..., m, n)
+
+
+@dataclass(frozen=True, eq=False)
+class ByDistance:
+    """A bias that depends on how far key j is from query i, so that nothing of size m × n is needed.
+
+    θᵢⱼ += table[..., i or 0, clip(j − i − first, 0, L − 1)]
+    """
+
+    table: Tensor  # (..., m or 1, L): one row for all queries, or one of its own for each
+    first: int  # the j − i, of numbers in this call, that the first column is for
+
+    def rows(self, start: int, stop: int) -> "ByDistance":
+        """That of queries start to stop (not included) alone."""
+        own = self.table if self.table.shape[-2] == 1 else self.table[..., start:stop, :]
+        return ByDistance(own, self.first + start)
+
+    def written(self, m: int, n: int) -> Tensor:
+        """The bias of m queries and n keys, (..., m, n)."""
+        i, j = (torch.arange(size, device=self.table.device) for size in (m, n))
+        index = (j - i.unsqueeze(-1) - self.first).clamp(0, self.table.shape[-1] - 1)  # (m, n)
+        if self.table.shape[-2] == 1:
+            return self.table.squeeze(-2)[..., index]
+        return self.table.gather(-1, index.expand(*self.table.shape[:-1], n))
+
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """Scores as fast backends compute them, without m × n memory:
+
+    θ = cap · tanh((q Kᵀ + bias + distance) / cap)        without a cap: θ = q Kᵀ + bias + distance
+    """
+
+    query: Tensor  # (..., m, d)
+    keys: Tensor  # (..., n, d); axes of size 1 are shared and must not be copied
+    bias: Tensor | None = None  # broadcasts to (..., m, n): given as a tensor, maybe learned
+    distance: ByDistance | None = None
+    cap: float | None = None
+
+    @property
+    def bare(self) -> bool:
+        """Whether θ is the dot products and nothing else."""
+        return self.bias is None and self.distance is None and self.cap is None
+
+    def rows(self, start: int, stop: int) -> "Products":
+        """Those of queries start to stop (not included) alone."""
+        bias = self.bias
+        if bias is not None and bias.dim() > 1 and bias.shape[-2] > 1:
+            bias = bias[..., start:stop, :]
+        distance = None if self.distance is None else self.distance.rows(start, stop)
+        return replace(self, query=self.query[..., start:stop, :], bias=bias, distance=distance)
+
+    def written(self) -> Tensor:
+        """θ (..., m, n), in plain torch."""
+        theta = self.query @ self.keys.mT
+        theta = theta if self.bias is None else theta + self.bias
+        if self.distance is not None:
+            theta = theta + self.distance.written(*theta.shape[-2:])
+        return theta if self.cap is None else self.cap * (theta / self.cap).tanh()
 
 
 class Score(nn.Module):
@@ -40,6 +100,10 @@ class Score(nn.Module):
     def __add__(self, term: Term) -> "Sum":
         return Sum(self, term)
 
+    def products(self, query: Tensor, keys: Tensor, place: Place) -> Products | None:
+        """The score in the form fast backends take, of inputs in float32 or float64; None if it has none."""
+        return None
+
 
 class Factored(Score):
     """A score that is a dot product of transformed query and transformed keys.
@@ -57,6 +121,9 @@ class Factored(Score):
             place = (Place.default(query.shape[-2], keys.shape[-2], query.device),)
         a, b = self.factors(query, keys, *place)
         return a @ b.mT
+
+    def products(self, query: Tensor, keys: Tensor, place: Place) -> Products | None:
+        return Products(*self.factors(query, keys, *((place,) if self.uses_place else ())))
 
 
 S = TypeVar("S", bound=type[Score])
@@ -123,6 +190,14 @@ class Sum(Score):
             theta = theta + term(query, keys, place)
         return theta
 
+    def products(self, query: Tensor, keys: Tensor, place: Place) -> Products | None:
+        found = self.score.products(query, keys, place) if isinstance(self.score, Score) else None
+        for term in self.terms:
+            if found is None or found.cap is not None or not isinstance(term, FastTerm):
+                return None
+            found = term.added(found, query, keys, place)
+        return found
+
 
 def score_at(
     score: Callable[..., Tensor], query: Tensor, keys: Tensor, place: Place | None, states: bool = False
@@ -143,6 +218,15 @@ def score_at(
         return widened(theta)
     query, keys = widened(query), widened(keys)
     return score(query, keys, place) if score.uses_place and place is not None else score(query, keys)
+
+
+@runtime_checkable
+class FastTerm(Protocol):
+    """A term that fast backends can add to dot products."""
+
+    def added(self, products: Products, query: Tensor, keys: Tensor, place: Place) -> Products | None:
+        """The products with this term added; None if it cannot be, here."""
+        ...
 
 
 class FeatureTerm(Protocol):
