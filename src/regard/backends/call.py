@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard.core.place import Place
 from regard.core.recorders import Change
@@ -28,6 +29,9 @@ class Call:
     place: Place | None = None  # None: the last m places of n, made when a term asks
     dropout: float = 0.0
     change: Change | None = None  # an intervention on the weights
+    sink: Tensor | None = (
+        None  # (..., m or 1): the score of one more key, which takes weight and has no value
+    )
 
     @property
     def m(self) -> int:
@@ -60,9 +64,11 @@ class Call:
         )
 
     def parameters(self) -> list[Tensor]:
-        """The parameters of score and map."""
+        """The parameters of score, map and sink."""
         modules = [s for s in (self.score, self.map) if isinstance(s, nn.Module)]
-        return [p for module in modules for p in module.parameters()]
+        return [p for module in modules for p in module.parameters()] + (
+            [] if self.sink is None else [self.sink]
+        )
 
     def visible(self, start: int, stop: int) -> Tensor | None:
         """The mask of queries start to stop: (..., stop − start or 1, n)."""
@@ -80,6 +86,7 @@ class Call:
             mask=None if visible is None else Given(visible),
             sees=sees,
             place=self.where().rows(start, stop),
+            sink=self.sink if self.sink is None or self.sink.shape[-1] == 1 else self.sink[..., start:stop],
         )
 
     def where(self) -> Place:
@@ -110,7 +117,11 @@ class Call:
 
     def weights(self, scores: Tensor, visible: Tensor | None) -> Tensor:
         """p (..., m, n): the map under the mask, before any intervention."""
-        return masked(self.map, scores, visible)
+        if self.sink is None:
+            return masked(self.map, scores, visible)
+        more = self.sink.to(scores.dtype).unsqueeze(-1).expand(*scores.shape[:-1], 1)
+        seen = None if visible is None else F.pad(visible, (0, 1), value=True)
+        return masked(self.map, torch.cat([scores, more], -1), seen)[..., :-1]
 
 
 def masked(map: Callable[..., Tensor], scores: Tensor, visible: Tensor | None) -> Tensor:

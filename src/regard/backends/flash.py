@@ -33,7 +33,12 @@ if ATEN not in flop_registry:  # torch counts 0 for its kernels on the CPU
 
 def takes(call: Call) -> bool:
     """Whether the call is a softmax of dot products, under a mask that torch takes without m × n memory."""
-    if call.name != "softmax" or not isinstance(call.score, Factored) or call.dropout:
+    if (
+        call.name != "softmax"
+        or not isinstance(call.score, Factored)
+        or call.dropout
+        or call.sink is not None
+    ):
         return False
     return call.mask is None or _is_causal(call) or _written(call) <= call.n << 10
 

@@ -18,6 +18,7 @@ def takes(call: Call) -> bool:
         call.name in ALPHAS
         and isinstance(call.score, Factored)
         and not call.dropout
+        and call.sink is None
         and call.query.device.type == "cpu"
         and not torch.compiler.is_compiling()
         and call.m * call.n >= WORTH

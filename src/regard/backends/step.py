@@ -31,6 +31,7 @@ def takes(call: Call) -> bool:
         and call.name in HALVES
         and isinstance(call.score, Factored)
         and not call.dropout
+        and call.sink is None
         and call.query.dtype in KINDS
         and call.keys.stride(-1) == 1
         and call.values.stride(-1) == 1
