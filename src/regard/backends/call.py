@@ -29,9 +29,7 @@ class Call:
     place: Place | None = None  # None: the last m places of n, made when a term asks
     dropout: float = 0.0
     change: Change | None = None  # an intervention on the weights
-    sink: Tensor | None = (
-        None  # (..., m or 1): the score of one more key, which takes weight and has no value
-    )
+    sink: Tensor | None = None  # (..., m or 1): the score of one more key, which has no value
 
     @property
     def m(self) -> int:
