@@ -1,7 +1,7 @@
 """The sparse backend: sparsemax and 1.5-entmax of dot products through the kernels of sparse attention.
 
-What is added to the products (a bias, one by distance, a cap, a sink) and dropout on the weights are part of the
-kernels; keys that several heads share are not copied.
+What is added to the products (a bias, one by distance), a cap, a sink and dropout on the weights are part of
+the kernels; keys that several heads share are not copied.
 """
 
 import torch
@@ -17,7 +17,7 @@ WORTH = 1 << 14  # pairs below which the bookkeeping costs more than it saves
 
 
 def takes(call: Call) -> bool:
-    """Whether the call is one of these maps, of a score that may be dot products, on the CPU and large enough."""
+    """Whether it is one of these maps, the score may be dot products, and the call is large, on the CPU."""
     return (
         call.name in ALPHAS
         and isinstance(call.score, Score)

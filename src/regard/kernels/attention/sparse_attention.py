@@ -1,14 +1,14 @@
 """Sparse attention: exact sparsemax and 1.5-entmax of dot products, at the cost of the support.
 
-    θ = cap · tanh((QKᵀ + bias + table[j − i]) / cap)        p = map(θ)        z = pV        dθ = J dp on the support
+    θ = cap · tanh((QKᵀ + bias + table[j − i]) / cap)        p = map(θ)        z = pV        dθ = J dp
 
 A row keeps the few keys that have weight, as indices and √p (1.5-entmax) or p (sparsemax): forward gathers
-their values, backward touches those keys alone. A row whose support finds no room is found again in backward,
-from a bound kept in forward: memory grows linearly with n whatever the scores are. Keys and values that several
-slices of queries share (axes of size 1) are read where they are.
+their values, backward touches those keys alone, since J is 0 elsewhere. A row whose support finds no room is
+found again in backward, from a bound kept in forward: memory grows linearly with n whatever the scores are.
+Keys and values that several slices of queries share (axes of size 1) are read where they are.
 
-Tensors that NumPy may not have (fake ones, those of a tracer or the compiler) go through operators, which count
-as many FLOPs as the plain three steps do.
+Tensors that NumPy may not have (fake ones, those of a tracer or the compiler) go through operators, which
+count as many FLOPs as the plain three steps do.
 
 Martins & Astudillo (2016), arXiv:1602.02068; Peters, Niculae & Martins (2019), arXiv:1905.05702.
 """
@@ -50,10 +50,10 @@ def sparse_attention(
 ) -> Tensor:
     """Context (..., m, d_v) of query (..., m, d), keys (..., n, d), values (..., n, d_v); α = 2 or 1.5.
 
-    Row i may look at keys lo ≤ j < hi, (..., m or 1), where the mask, which broadcasts to (..., m, n), is True.
-    To q·k are added the bias, which broadcasts to (..., m, n), and table[..., i or 0, clip(j − i − first)] of a
-    table (..., m or 1, L). A sink (..., m or 1) is the score of one more key, without value. `rate` is that of
-    dropout on the weights.
+    Row i may look at keys lo ≤ j < hi, (..., m or 1), where the mask, which broadcasts to (..., m, n), is
+    True. To q·k are added the bias, which broadcasts to (..., m, n), and, of a table (..., m or 1, L),
+    table[..., i or 0, clip(j − i − first)]. A sink (..., m or 1) is the score of one more key, without value.
+    `rate` is that of dropout on the weights.
     """
     m, n, width = query.shape[-2], keys.shape[-2], values.shape[-1]
     mask, bias, table = (
@@ -75,6 +75,8 @@ def sparse_attention(
     if torch.is_grad_enabled() and any(t.requires_grad for t in learned):
         wanted = BIAS * (bias is not None and bias.requires_grad)
         wanted += TABLE * (table is not None and table.requires_grad)
+        if torch.compiler.is_compiling():  # the compiler wants a Function's inputs apart
+            inputs = query.view_as(query), keys.view_as(keys), values.view_as(values), *inputs[3:]
         run: Callable[..., Tensor] = _Sparse.apply
         return run(*inputs, *settings, wanted)
     context: Tensor = _chosen(forward, forward_operator, *learned)(*inputs, *settings, 0)[0]
@@ -145,8 +147,8 @@ def _flops(query: torch.Size, keys: torch.Size, values: torch.Size, *_: Any, **_
 
 TENSORS = 10  # inputs before the settings
 INPUTS = (
-    "Tensor query, Tensor keys, Tensor values, Tensor? bias, Tensor? table, Tensor? sink, Tensor lo, Tensor hi, "
-    "Tensor? mask, Tensor? seed, float half, int first, float cap, float rate"
+    "Tensor query, Tensor keys, Tensor values, Tensor? bias, Tensor? table, Tensor? sink, Tensor lo, "
+    "Tensor hi, Tensor? mask, Tensor? seed, float half, int first, float cap, float rate"
 )
 forward_operator: Callable[..., Any] = opaque(
     "sparse_attention",

@@ -1,7 +1,7 @@
-"""How tensors that broadcast are handed to the kernels of sparse attention: by the slices they have, uncopied.
+"""How tensors that broadcast are handed to the kernels of sparse attention: by their slices, not copied.
 
-A tensor (..., a, b) has slices (a, b), one for each place of the axes before. Those of the batch are numbered in
-order; where an axis of a tensor has size 1, slices of the batch share one slice of the tensor.
+A tensor (..., a, b) has slices (a, b), one for each place of the axes before. Those of the batch are numbered
+in order; where an axis of a tensor has size 1, slices of the batch share one slice of the tensor.
 """
 
 from functools import lru_cache
@@ -37,7 +37,7 @@ def places(own: Sizes, steps: Sizes, batch: Sizes) -> Numbers:
 
 @lru_cache(256)
 def components(batch: Sizes, *shared: Sizes) -> Numbers:
-    """Slices of the batch that share a slice of one of these tensors, in rows: (components, slices of each)."""
+    """Slices of the batch that share a slice of one of these tensors, in rows: (components, slices each)."""
     axes = len(batch)
     whole = [(1,) * (axes - len(own)) + own for own in shared]
     own = tuple(min(sizes) for sizes in zip(batch, *whole, strict=True))
@@ -65,7 +65,7 @@ def panels_of(keys: Tensor) -> Tensor:
 
 
 def whole_vectors(tensor: Tensor) -> Tensor:
-    """(..., a, d) as (B, a, d), contiguous, d filled up with zeros to 32 bytes, which kernels read at a time."""
+    """(..., a, d) as (B, a, d), contiguous, d filled up with zeros to 32 bytes, as kernels read them."""
     missing = -tensor.shape[-1] % (32 // tensor.element_size())
     tensor = (F.pad(tensor, (0, missing)) if missing else tensor).contiguous()
     return tensor.view(-1, *tensor.shape[-2:])

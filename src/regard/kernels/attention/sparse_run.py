@@ -40,7 +40,7 @@ def forward(
     sink: Tensor | None, lo: Tensor, hi: Tensor, mask: Tensor | None, seed: Tensor | None, half: float,
     first: int, cap: float, rate: float, room: int,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Context (..., m, d_v) of query (..., m, d), which has all axes of the batch; and what backward needs."""
+    """Context (..., m, d_v) of query (..., m, d), with all axes of the batch, and what backward needs."""
     from regard.kernels.attention.sparse_forward import forward as kernel
 
     batch, (m, _), (n, width) = _sizes(query), query.shape[-2:], values.shape[-2:]
@@ -119,7 +119,7 @@ def _sums(term: Tensor | None, like: Tensor, batch: Sizes, parts: int, alone: bo
 
 
 def _steps(sums: Tensor, own: Sizes, batch: Sizes) -> tuple[Any, ...]:
-    """The numbers of `_sums`, their step along parts, where slices begin, their steps along rows and columns."""
+    """The numbers of `_sums`, their step along parts, where slices begin, steps along rows and columns."""
     parts, many, rows, columns = sums.shape
     at = slices(own, batch) * (rows * columns)
     along = 0 if parts == 1 else many * rows * columns

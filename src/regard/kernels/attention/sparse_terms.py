@@ -1,11 +1,12 @@
-"""What is added to the dot products of sparse attention, for a tile in the search and for an entry in backward.
+"""What is added to the dot products of sparse attention, for a tile in the search or an entry in backward.
 
     θᵢⱼ = cap · tanh((qᵢ·kⱼ + biasᵢⱼ + table[clip(j − i − first)]) / cap)        without a cap: its argument
 
-A sink is one more candidate of a row, with a score and no value; its place in the lists is SINK. Kernels share
-the tuple `terms`: bias (flat), where its slices begin (B,), its steps along (m, n); table (flat), where its
-slices begin (B,), its step along m, its length and `first`; the cap, 0 for none; sink (B, m). What is not
-there has size 0.
+A sink is one more candidate of a row, with a score and no value; its place in the lists is SINK.
+
+Kernels share the tuple `terms`: bias (flat), where its slices begin (B,), its steps along (m, n); table
+(flat), where its slices begin (B,), its step along m, its length and `first`; the cap, 0 for none; sink
+(B, m). What is not there has size 0.
 """
 
 from math import atanh, tanh
@@ -75,7 +76,7 @@ def capped(x: Any, cap: float) -> Any:
 
 @inlined
 def uncapped(floor: Any, cap: float, eps: float) -> Any:
-    """A bound of x below which capped(x) is not above the floor; NaN, which all are above, if there is none."""
+    """A bound below which no capped(x) is above the floor; NaN, which all are above, if there is none."""
     if cap == 0.0:
         return floor
     y = floor / cap - 8 * eps  # so that the rounding of tanh drops no key
