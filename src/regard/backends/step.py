@@ -1,8 +1,8 @@
 """The step backend: a few queries, as in decoding with a cache, attend to many keys without copying them.
 
 Softmax, sparsemax and 1.5-entmax of dot products, without gradient, on the CPU. Heads that share keys (an
-axis of size 1, or expanded) read them once. Softmax of heads that share none is as fast in torch's own kernel,
-and left to it.
+axis of size 1, or expanded) read them once. Softmax of heads that share none is as fast in torch's own
+kernel, and left to it.
 """
 
 from functools import lru_cache

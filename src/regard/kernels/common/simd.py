@@ -206,7 +206,7 @@ def take(typing: Any, ticket: Any) -> Any:
 
 @intrinsic
 def arrive(typing: Any, counters: Any, at: Any) -> Any:
-    """Add 1 to a counter that threads share; how often it was reached before. Writes before it are seen after it."""
+    """Add 1 to a counter that threads share, and get what it was; what they wrote before is seen after."""
 
     def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         place = _place(context, builder, counters, args[0], args[1], ir.IntType(64))

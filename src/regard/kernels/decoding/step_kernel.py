@@ -34,7 +34,7 @@ def below(x: Any, top: Any) -> Any:
 
 
 @inlined
-def exponentials(theta: Any, top: Any) -> float:
+def exponentials(theta: Any, top: Any) -> Any:
     """Turn the scores of a chunk into e^(θ − top); their sum."""
     scale, whole = theta.dtype.type(LOG2_E), theta.dtype.type(0)
     for j in range(len(theta)):
@@ -165,6 +165,6 @@ def step(
                     end_softmax(tops[row], sums[row], parts[row], chunks, context[row])
                 else:
                     end_sparse(
-                        theta[row], tops[row], chunks, lo[row], hi[row], half, values, first_value, value_step,
-                        some, places, context[row],
+                        theta[row], tops[row], chunks, lo[row], hi[row], half, values, first_value,
+                        value_step, some, places, context[row],
                     )  # fmt: skip
