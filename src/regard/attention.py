@@ -493,6 +493,9 @@ def _refuse_class(what: str, part: Any) -> None:
 
 
 def _checked(query: Tensor, keys: Tensor, values: Tensor, groups: int) -> tuple[Tensor, Tensor, Tensor]:
+    alike = _alike(query, keys, values, groups)
+    if alike in _CHECKED:
+        return query, keys, values
     for name, tensor in (("query", query), ("keys", keys), ("values", values)):
         check_float(name, tensor)
     if _autocast(query):
@@ -501,9 +504,18 @@ def _checked(query: Tensor, keys: Tensor, values: Tensor, groups: int) -> tuple[
     check("query", query, "... m d_q")
     check("keys", keys, "... n d_k")
     check("values", values, "... n d_v", n=keys.shape[-2])
-    if groups != 1:
+    if groups == 1:
+        _check_batch(query, keys, values)
+    else:
         _check_groups(query, keys, values, groups)
-        return query, keys, values
+    if alike is not None:
+        if len(_CHECKED) > 4096:
+            _CHECKED.clear()
+        _CHECKED.add(alike)
+    return query, keys, values
+
+
+def _check_batch(query: Tensor, keys: Tensor, values: Tensor) -> None:
     try:
         joined(query.shape[:-2], keys.shape[:-2], values.shape[:-2])
     except RuntimeError:
@@ -514,7 +526,6 @@ def _checked(query: Tensor, keys: Tensor, values: Tensor, groups: int) -> tuple[
         raise ShapeError(
             f"the axes before the last two of query, keys and values must broadcast; got {shapes}.{hint}"
         ) from None
-    return query, keys, values
 
 
 def _check_groups(query: Tensor, keys: Tensor, values: Tensor, groups: int) -> None:
@@ -528,6 +539,22 @@ def _check_groups(query: Tensor, keys: Tensor, values: Tensor, groups: int) -> N
             f"with groups={groups} the query must be (..., heads, m, d_q), keys and values "
             f"(..., heads / groups, n, ·) with the same axes before; got {shapes}."
         )
+
+
+_CHECKED: set[Any] = (
+    set()
+)  # shapes of plain tensors of one dtype that were found right: decoding repeats them
+
+
+def _alike(query: Tensor, keys: Tensor, values: Tensor, groups: int) -> Any:
+    """What the checks depend on; None where it may be more: another device, a subclass, a tracer, autocast."""
+    if not (type(query) is type(keys) is type(values) is Tensor) or torch.compiler.is_compiling():
+        return None
+    if not (query.is_cpu and keys.is_cpu and values.is_cpu) or not query.dtype == keys.dtype == values.dtype:
+        return None
+    if torch.is_autocast_enabled("cpu") or torch._C._get_tracing_state() is not None:
+        return None
+    return query.dtype, query.shape, keys.shape, values.shape, groups
 
 
 def zeroed(tensor: Tensor, seen: Tensor | None) -> Tensor:

@@ -1,10 +1,12 @@
 """The step backend: a few queries, as in decoding with a cache, attend to many keys without copying them.
 
 Softmax, sparsemax and 1.5-entmax of dot products, without gradient, on the CPU. Heads that share keys (an
-axis of size 1, or expanded) read them once.
+axis of size 1, or expanded) read them once. Softmax of heads that share none is as fast in torch's own
+kernel, and left to it.
 """
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.backends.call import Call
+from regard.core.shapes import joined
 from regard.kernels.common.operator import is_plain
 from regard.kernels.common.pool import load_kernels, over_rows
 from regard.scores.score import Factored
@@ -20,23 +23,38 @@ HALVES = {"softmax": 0.0, "sparsemax": 1.0, "entmax15": 0.5}  # the maps it take
 FEW = 8  # queries
 MANY = 128  # keys, below which the bookkeeping costs more than it saves
 KINDS = (torch.float32, torch.float64)
+LEAST = 1 << 20  # products of a query and a key per thread, in numbers: waking one takes some 40 µs
+
+
+class Plan(NamedTuple):
+    """What follows from shapes and strides alone."""
+
+    batch: tuple[int, ...]
+    rows: int
+    groups: NDArray[np.int64]  # as the kernel takes them
+    shared: bool  # whether a group has rows of several heads
+    key_extent: int  # numbers from the first to the last of the keys in memory
+    value_extent: int
+    lo: NDArray[np.int64]  # every row sees all keys
+    hi: NDArray[np.int64]
 
 
 def takes(call: Call) -> bool:
     """Whether the call is one of these maps of dot products, with few queries, many keys and no gradient."""
-    tensors = call.query, call.keys, call.values
+    query, keys, values = call.query, call.keys, call.values
     return (
-        call.m <= FEW
-        and call.n >= MANY
-        and call.name in HALVES
+        query.shape[-2] <= FEW
+        and keys.shape[-2] >= MANY
+        and (name := call.name) in HALVES
         and isinstance(call.score, Factored)
         and not call.dropout
         and call.sink is None
-        and call.query.dtype in KINDS
-        and call.keys.stride(-1) == 1
-        and call.values.stride(-1) == 1
+        and query.dtype in KINDS
         and not call.tracked
-        and is_plain(*tensors)
+        and is_plain(query, keys, values)
+        and keys.stride(-1) == 1
+        and values.stride(-1) == 1
+        and (name != "softmax" or _plan(call).shared)
         and (call.mask is None or _ends(call) is not None)
     )
 
@@ -46,23 +64,27 @@ def step(call: Call) -> Tensor | None:
     query, keys = call.factors()
     if keys is not call.keys:
         return None
-    batch, m, n, values = call.batch, call.m, call.n, call.values
-    shape = tuple(batch)
-    groups = _groups(shape, m, *(_strides(t, len(shape)) for t in (keys, values)))
-    factor = query.detach().expand(*shape, m, query.shape[-1]).reshape(-1, query.shape[-1]).contiguous()
-    rows = len(factor)
-    if call.mask is None:
-        lo, hi = _all(rows, n)
-    else:
+    plan, values, m, d = _plan(call), call.values, query.shape[-2], query.shape[-1]
+    kernels = load_kernels("regard.kernels.decoding.step_kernel")
+    if query.shape[:-2] != plan.batch:
+        query = query.expand(*plan.batch, m, d)
+    query = query.detach().reshape(-1, d).contiguous()
+    n, lo, hi = keys.shape[-2], plan.lo, plan.hi
+    if call.mask is not None:
         ends = _ends(call)
         assert ends is not None  # takes(call)
-        lo, hi = (end.expand(*shape, m).reshape(-1).to(torch.int64).numpy() for end in ends)
-    context = values.new_empty(*shape, m, values.shape[-1])
-    work = rows * n * query.shape[-1]
+        lo, hi = (end.expand(*plan.batch, m).reshape(-1).to(torch.int64).numpy() for end in ends)
+    context = values.new_empty((*plan.batch, m, values.shape[-1]))
+    answer = context.numpy().reshape(plan.rows, -1)
+    half, chunks, kind = HALVES[call.name], -(-n // kernels.CHUNK), answer.dtype
+    theta = np.empty((plan.rows, n + 4) if half else (1, 1), kind)
+    parts = np.empty((1, 1, 1) if half else (plan.rows, chunks, answer.shape[1]), kind)
+    tops, sums = np.empty((2, plan.rows, chunks), kind)
     over_rows(
-        load_kernels("regard.kernels.decoding.step_kernel").step, len(groups), work, factor.numpy(), groups,
-        _memory(keys), keys.stride(-2), _memory(values), values.stride(-2), lo, hi, HALVES[call.name],
-        context.view(rows, -1).numpy(), pieces=1,
+        kernels.step, len(plan.groups) * chunks, plan.rows * n * d, query.numpy(), plan.groups, chunks,
+        _memory(keys, plan.key_extent), keys.stride(-2), _memory(values, plan.value_extent),
+        values.stride(-2), lo, hi, half, theta, tops, sums, parts, np.zeros(len(plan.groups), np.int64),
+        answer, least=LEAST, pieces=2,
     )  # fmt: skip
     return context
 
@@ -72,38 +94,59 @@ def _ends(call: Call) -> tuple[Tensor, Tensor] | None:
     return call.mask.interval(call.m, call.n, len(call.batch), call.query.device)
 
 
-def _strides(tensor: Tensor, axes: int) -> tuple[int, ...]:
-    """The step of each of so many axes before the last two; 0 where the tensor has one element or no axis."""
-    sizes = zip(tensor.shape[:-2], tensor.stride()[:-2], strict=True)
-    own = [0 if size == 1 else stride for size, stride in sizes]
-    return (0,) * (axes - len(own)) + tuple(own)
-
-
-def _memory(tensor: Tensor) -> NDArray[np.generic]:
+def _memory(tensor: Tensor, extent: int) -> NDArray[np.generic]:
     """The numbers behind a tensor from its first to its last, as one row."""
-    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
-    found: NDArray[np.generic] = tensor.detach().as_strided((last + 1,), (1,)).numpy()
+    tensor = tensor.detach() if tensor.requires_grad else tensor
+    found: NDArray[np.generic] = tensor.as_strided((extent,), (1,)).numpy()
     return found
 
 
-@lru_cache(64)
-def _groups(
-    shape: tuple[int, ...],
-    m: int,
+def _plan(call: Call) -> Plan:
+    query, keys, values = call.query, call.keys, call.values
+    return _planned(query.shape, keys.shape, keys.stride(), values.shape, values.stride())
+
+
+@lru_cache(256)
+def _planned(
+    query: torch.Size,
+    keys: torch.Size,
     key_strides: tuple[int, ...],
+    values: torch.Size,
     value_strides: tuple[int, ...],
-) -> NDArray[np.int64]:
-    """Neighbouring rows of (*shape, m) with the same keys and values, as the kernel takes them."""
-    at = [np.zeros(shape, np.int64) for _ in range(2)]
-    for offsets, strides in zip(at, (key_strides, value_strides), strict=True):
-        for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
-            offsets += (np.arange(size) * stride).reshape(-1, *[1] * (len(shape) - axis - 1))
-    both = np.stack([offsets.reshape(-1) for offsets in at], -1)
-    begins = np.flatnonzero(np.r_[True, (both[1:] != both[:-1]).any(-1)])
+) -> Plan:
+    batch, m, n = tuple(joined(query[:-2], keys[:-2], values[:-2])), query[-2], keys[-2]
+    both = np.stack([_offsets(batch, keys, key_strides), _offsets(batch, values, value_strides)], -1)
+    begins = np.flatnonzero(np.r_[True, (both[1:] != both[:-1]).any(-1)]) if len(both) else np.empty(0, int)
     ends = np.r_[begins[1:], len(both)]
-    return np.column_stack([begins * m, ends * m, both[begins]])
+    together = load_kernels("regard.kernels.decoding.step_kernel").TOGETHER
+    groups = [
+        (row, min(row + together, end * m), *both[begin])
+        for begin, end in zip(begins, ends, strict=True)
+        for row in range(begin * m, end * m, together)
+    ]
+    rows = len(both) * m
+    return Plan(
+        batch,
+        rows,
+        np.array(groups, np.int64).reshape(-1, 4),
+        len(begins) < len(both),
+        _extent(keys, key_strides),
+        _extent(values, value_strides),
+        np.zeros(rows, np.int64),
+        np.full(rows, n, np.int64),
+    )
 
 
-@lru_cache(64)
-def _all(rows: int, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    return np.zeros(rows, np.int64), np.full(rows, n, np.int64)
+def _offsets(batch: tuple[int, ...], shape: torch.Size, strides: tuple[int, ...]) -> NDArray[np.int64]:
+    """Where the first key of each of the batch is in memory; an axis of size 1 is shared."""
+    found = np.zeros(batch, np.int64)
+    for axis, (size, stride) in enumerate(
+        zip(reversed(shape[:-2]), reversed(strides[:-2]), strict=True), start=1
+    ):
+        steps = np.arange(size) * stride
+        found += steps.reshape(-1, *[1] * (axis - 1))
+    return found.reshape(-1)
+
+
+def _extent(shape: torch.Size, strides: tuple[int, ...]) -> int:
+    return 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))

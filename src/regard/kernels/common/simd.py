@@ -202,3 +202,56 @@ def take(typing: Any, ticket: Any) -> Any:
         return builder.atomic_rmw("add", data, ir.IntType(64)(1), "monotonic")
 
     return types.int64(ticket), code
+
+
+@intrinsic
+def arrive(typing: Any, counters: Any, at: Any) -> Any:
+    """Add 1 to a counter that threads share, and get what it was; what they wrote before is seen after."""
+
+    def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        place = _place(context, builder, counters, args[0], args[1], ir.IntType(64))
+        return builder.atomic_rmw("add", place, ir.IntType(64)(1), "acq_rel")
+
+    return types.int64(counters, types.intp), code
+
+
+@intrinsic
+def put_totals(typing: Any, array: Any, at: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    """Write the sums of the elements of four vectors at a flat index, in a few instructions."""
+
+    def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        size = args[2].type.count
+
+        def joined(x: Any, y: Any, *halves: list[int]) -> Any:
+            kind = ir.VectorType(ir.IntType(32), len(halves[0]))
+            parts = (builder.shuffle_vector(x, y, ir.Constant(kind, half)) for half in halves)
+            return builder.fadd(*parts)
+
+        if size == 8:  # pairs within halves of a register, as its instructions have them
+            pairs = [0, 2, 8, 10, 4, 6, 12, 14], [1, 3, 9, 11, 5, 7, 13, 15]
+            found = joined(joined(*args[2:4], *pairs), joined(*args[4:6], *pairs), *pairs)
+            found = joined(found, found, [0, 1, 2, 3], [4, 5, 6, 7])
+        else:
+            pairs = [0, 4, 2, 6], [1, 5, 3, 7]
+            found = joined(joined(*args[2:4], *pairs), joined(*args[4:6], *pairs), [0, 1, 4, 5], [2, 3, 6, 7])
+        place = _place(context, builder, array, args[0], args[1], found.type)
+        builder.store(found, place, align=array.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, a, b, c, d), code
+
+
+@intrinsic
+def prefetch(typing: Any, array: Any, at: Any) -> Any:
+    """Ask for the memory at a flat index; it need not exist."""
+
+    def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        i32, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+        place = _place(context, builder, array, args[0], args[1], ir.IntType(8))
+        fetch = builder.module.declare_intrinsic(
+            "llvm.prefetch", [pointer], ir.FunctionType(ir.VoidType(), [pointer, i32, i32, i32])
+        )
+        builder.call(fetch, [place, i32(0), i32(3), i32(1)])  # to read, into every cache, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), code
