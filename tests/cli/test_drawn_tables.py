@@ -5,12 +5,11 @@ import re
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
+from commands import run
 from regard.analyses import Codelength, HeadRoles, HeadScore, Probed, Pruned
 from regard.analyses.analysis_views import codelengths_view, gates_view, roles_view
 from regard.analyses.probing import ProbingData
-from regard.cli import app
 
 
 def head(layer, number, share, plays=False):
@@ -66,10 +65,6 @@ def test_codelengths_are_bars_by_layer():
 @pytest.fixture
 def folder(tiny_run):
     return tiny_run("translation").folder
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="regard", env={"COLUMNS": "100"})
 
 
 @pytest.mark.parametrize("ending", ["html", "png"])

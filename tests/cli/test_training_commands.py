@@ -8,29 +8,18 @@ import sys
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
-from regard.cli import app, demo
+from commands import complaint, run
+from regard.cli import demo
 from regard.cli.app import plain_table
 from regard.cli.common import blocks
 from regard.core.settings import read_toml
 from regard.data.text import DataError
 from regard.runs import resolve
+from regard.training import Interrupted
 from runs.tiny import options
 
 RUN = [sys.executable, "-c", "from regard.cli import main; main()"]
-
-
-def run(*arguments, given=None):
-    arguments = [str(a) for a in arguments]
-    return CliRunner().invoke(app, arguments, input=given, prog_name="regard", env={"COLUMNS": "80"})
-
-
-def complaint(*arguments, given=None):
-    done = run(*arguments, given=given)
-    assert done.exit_code == 2, done.output
-    assert done.stdout == ""
-    return done.stderr.splitlines()[-1]
 
 
 @pytest.fixture(scope="module")
@@ -234,6 +223,22 @@ def test_the_demo_shows_translations_an_alignment_and_paths(tmp_path, monkeypatc
     assert (out / "model.safetensors").exists()
     again = run("demo", "--out", out)
     assert "trained already" in again.stdout
+
+
+def test_a_demo_that_is_stopped_says_how_it_goes_on(tmp_path, monkeypatch):
+    for error in (
+        Interrupted("stopped after step 5; --resume goes on from there."),
+        KeyboardInterrupt(),
+        OSError(28),
+    ):
+
+        def stopped(*_, error=error, **__):
+            raise error
+
+        monkeypatch.setattr(demo, "fit", stopped)
+        done = run("demo", "--out", tmp_path)
+        assert done.exit_code == (2 if isinstance(error, OSError) else 130), done.output
+        assert "the same command" in done.stderr and "--resume" not in done.stderr
 
 
 def test_the_demo_shows_examples_by_a_rule_that_knows_no_answers():
