@@ -73,7 +73,8 @@ def test_a_finished_run_is_not_trained_again(folder):
 def test_a_file_of_settings_with_options_on_top(tmp_path):
     config = tmp_path / "run.toml"
     config.write_text(
-        'seed = 5\n[data]\ncorpus = "reverse"\npairs = 60\n[training]\nsteps = 500\nvalidate = 2\n'
+        'seed = 5\n[data]\ncorpus = "reverse"\npairs = 60\nheld_out = 2\n'
+        "[decoding]\nmost = 4\n[training]\nsteps = 500\nvalidate = 2\n"
     )
     out = tmp_path / "run"
     small = ["--set", "model.width=16", "--set", "model.heads=2", "--set", "model.layers=1"]
@@ -139,11 +140,9 @@ def test_wrong_runs_are_named(tmp_path):
 
 
 def test_standard_input_that_is_not_text_is_named(folder):
-    done = subprocess.run(
-        [*RUN, "translate", str(folder)], input=b"a\n\xff\n", capture_output=True, check=False
-    )
-    assert done.returncode == 2
-    assert b"standard input, line 2: invalid UTF-8 at byte 1" in done.stderr
+    done = run("translate", folder, given=b"a\n\xff\n")
+    assert done.exit_code == 2
+    assert "standard input, line 2: invalid UTF-8 at byte 1" in done.stderr
 
 
 def test_a_line_that_is_too_long_is_named_and_the_others_are_answered(folder):
@@ -210,7 +209,8 @@ def test_the_demo_shows_translations_an_alignment_and_paths(tmp_path, monkeypatc
         "decoding": {"beam": 1, "most": 12},
     }
     monkeypatch.setattr(demo, "SETTINGS", small)
-    monkeypatch.setattr(demo, "TESTED", 10)
+    for name, few in (("TESTED", 10), ("FRENCH", 60), ("ALIGNED", 20)):
+        monkeypatch.setattr(demo, name, few)
     out = tmp_path / "demo"
     first = run("demo", "--out", out)
     assert first.exit_code == 0, first.output

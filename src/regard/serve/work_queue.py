@@ -3,8 +3,8 @@
 Bounded is what waits, how long it waits, and how long it is worked on: then its worker is ended, and another
 takes its place. One worker is at work; requests that wait meanwhile and may be answered together are one
 batch, which costs a fraction of each by itself. A worker that has worked for longer than PATIENCE no longer
-counts: a slow request does not hold up others. Requests that are in no batch may all be slow, so one worker is
-kept for those that are. What nobody waits for any more is dropped, or ended if it takes longer than that.
+counts: a slow request does not hold up others. Requests that are in no batch may all be slow, so one worker
+is kept for those that are. What nobody waits for any more is dropped, or ended if it takes longer than that.
 """
 
 import asyncio
