@@ -120,6 +120,12 @@ def test_no_command_shows_the_help():
     assert "Commands" in answer()
 
 
+@pytest.mark.parametrize("name", ["", "train", "train classification", "classify", "bench maps", "evaluate"])
+def test_the_help_of_a_flag_asks_for_no_value(name):
+    shown = answer(*name.split(), "--help")
+    assert "--help" in shown and "bool" not in shown
+
+
 def test_in_a_process_of_its_own():
     command = [sys.executable, "-c", "from regard.cli import main; main()", "maps"]
     assert [row["map"] for row in json.loads(answer("maps", "2", "-1", "--json"))] == ROWS
