@@ -547,7 +547,7 @@ _CHECKED: set[Any] = (
 
 
 def _alike(query: Tensor, keys: Tensor, values: Tensor, groups: int) -> Any:
-    """What the checks depend on; None where it may be more: another device, a subclass, a tracer, autocast."""
+    """What the checks depend on; None where it may be more: a device, a subclass, a tracer, autocast."""
     if not (type(query) is type(keys) is type(values) is Tensor) or torch.compiler.is_compiling():
         return None
     if not (query.is_cpu and keys.is_cpu and values.is_cpu) or not query.dtype == keys.dtype == values.dtype:
