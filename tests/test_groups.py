@@ -47,6 +47,7 @@ MASKS = {
     "nothing": lambda: None,
     "causal": Causal,
     "joined": lambda: Causal() & Lengths(torch.tensor([5, 3])),
+    "lengths of heads": lambda: Lengths(torch.arange(B * H).reshape(B, H) % N),
     "of heads": lambda: torch.arange(H * M * N).reshape(1, H, M, N) % 5 > 1,
     "of sequences": lambda: torch.arange(B * N).reshape(B, 1, 1, N) % 4 > 0,
     "both": lambda: Causal() & (torch.arange(B * H * M * N).reshape(B, H, M, N) % 3 > 0),

@@ -54,6 +54,11 @@ def to_torch(heads: MultiHead) -> nn.MultiheadAttention:
             f"got map={_name(heads.map)}, score={_name(heads.score)}. "
             "To convert the weights all the same, set heads.map = regard.maps.softmax first."
         )
+    if heads.sink is not None or heads.value_term is not None or heads.score.scale is not None:
+        what = (
+            "sink" if heads.sink is not None else "scale" if heads.score.scale is not None else "value_term"
+        )
+        raise ValueError(f"nn.MultiheadAttention has no {what}: these heads cannot be converted.")
     module = nn.MultiheadAttention(
         heads.width,
         heads.heads,
