@@ -110,6 +110,7 @@ def test_an_attention_learns_to_find_the_marked_key():
 
 PUBLIC = [
     "context",
+    "sink",
     "query",
     "keys",
     "values",

@@ -68,7 +68,11 @@ class Attended:
     def mask(self) -> Mask | None:
         """Who may look at what."""
         mask = self._call.mask
-        return mask if mask is None or self._call.groups == 1 else merged_mask(mask, self._call.heads)
+        return (
+            mask
+            if mask is None or self._call.groups == 1
+            else merged_mask(mask, self._call.heads, len(self._batch))
+        )
 
     @property
     def visible(self) -> Tensor | None:
@@ -308,11 +312,14 @@ def run(
     groups: int = 1,
     value_term: ValueTerm | None = None,
 ) -> Attended:
-    """Attend with what has been checked and cleaned; `then` is applied to the context (the heads' output)."""
+    """Attend with what has been checked and cleaned; `then` is applied to the context (the heads' output).
+
+    With groups the query has `heads` heads, keys and values have heads / groups; all else is for `heads`.
+    """
     added = None if sink is None else _sink(sink, query, map)
     if groups > 1:
         query, keys, values = split(query, groups), *(split(t, groups, shared=True) for t in (keys, values))
-        mask, place = mask and split_mask(mask, groups), place and split_place(place, groups)
+        mask, place = mask and split_mask(mask, groups, query.dim() - 3), place and split_place(place, groups)
         sees, added = (t if t is None else split(t, groups, -2) for t in (sees, added))
     call = Call(
         query, keys, values, score, map, mask, sees, place, dropout, change_for(owner), added, groups,
@@ -459,7 +466,7 @@ def _sink(sink: float | Tensor, query: Tensor, map: Map) -> Tensor:
     ):
         why = (
             "acts on whole matrices" if facts.acts_on == "matrix"
-            else "has no competition among keys" if not facts.simplex
+            else "has no weight of 1 to share out" if not facts.simplex
             else "depends on the order of the keys"
         )  # fmt: skip
         raise ValueError(f"a sink is one more key without a place: {facts.name} {why}, so it takes none.")

@@ -111,3 +111,9 @@ def test_what_torch_does_not_have_is_refused_by_name(other):
         ValueError, match=r"has only the softmax of a scaled dot product; got .*(sparsemax|Dot)"
     ):
         to_torch(MultiHead(8, 2, **other))
+
+
+@pytest.mark.parametrize("settings", [dict(sink=0.0), dict(scale=0.1)], ids=str)
+def test_torch_has_no_sink_and_no_scale(settings):
+    with pytest.raises(ValueError, match=f"has no {next(iter(settings))}"):
+        to_torch(MultiHead(8, 2, **settings))

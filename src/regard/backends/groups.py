@@ -15,6 +15,7 @@ from torch import Tensor
 
 from regard.core.errors import ShapeError
 from regard.core.place import Place
+from regard.masks.lengths import Lengths
 from regard.masks.mask import Given, Mask
 from regard.scores.score import ByDistance, Products
 
@@ -47,14 +48,14 @@ def merged(tensor: Tensor, heads: int, axis: int = -3) -> Tensor:
     return tensor.flatten(axis - 1, axis)
 
 
-def split_mask(mask: Mask, groups: int) -> Mask:
-    """A mask for (..., kv, g, m, n) of one for (..., heads, m, n)."""
-    return _in_given(mask, lambda allowed: split(allowed, groups))
+def split_mask(mask: Mask, groups: int, axes: int) -> Mask:
+    """A mask for (..., kv, g, m, n) of one for (..., heads, m, n), which has so many axes before m."""
+    return _in_mask(mask, axes, lambda allowed, axis: split(allowed, groups, axis))
 
 
-def merged_mask(mask: Mask, heads: int) -> Mask:
+def merged_mask(mask: Mask, heads: int, axes: int) -> Mask:
     """The mask for (..., heads, m, n) that `split_mask` was given."""
-    return _in_given(mask, lambda allowed: merged(allowed, heads))
+    return _in_mask(mask, axes + 1, lambda allowed, axis: merged(allowed, heads, axis))
 
 
 def split_place(place: Place, groups: int) -> Place:
@@ -84,16 +85,21 @@ def copied(keys: Tensor, groups: int) -> Tensor:
     return keys.expand(*keys.shape[:-3], groups, *keys.shape[-2:]).flatten(-4, -3)
 
 
-def _in_given(mask: Mask, change: Callable[[Tensor], Tensor]) -> Mask:
-    """The mask with its boolean tensors changed, also those of the masks that it is made of."""
+def _in_mask(mask: Mask, axes: int, change: Callable[[Tensor, int], Tensor]) -> Mask:
+    """The mask with its tensors changed that have an axis of heads, also those of masks that it is made of.
+
+    Lengths belong to the first axes: they have one of heads only if they have all.
+    """
     if isinstance(mask, Given):
-        return Given(change(mask.allowed))
+        return Given(change(mask.allowed, -3))
+    if isinstance(mask, Lengths):
+        return Lengths(change(mask.l.unsqueeze(-1), -2).squeeze(-1)) if mask.l.dim() == axes else mask
     made = copy(mask)
     for name, part in vars(mask).items():
         if isinstance(part, Mask):
-            setattr(made, name, _in_given(part, change))
+            setattr(made, name, _in_mask(part, axes, change))
         elif isinstance(part, list | tuple) and any(isinstance(one, Mask) for one in part):
-            setattr(made, name, type(part)(_in_given(one, change) for one in part))
+            setattr(made, name, type(part)(_in_mask(one, axes, change) for one in part))
     return made
 
 

@@ -54,6 +54,10 @@ def to_torch(heads: MultiHead) -> nn.MultiheadAttention:
             f"got map={_name(heads.map)}, score={_name(heads.score)}. "
             "To convert the weights all the same, set heads.map = regard.maps.softmax first."
         )
+    own = {"sink": heads.sink, "scale": heads.score.scale, "value_term": heads.value_term}
+    for name, given in own.items():
+        if given is not None:
+            raise ValueError(f"nn.MultiheadAttention has no {name}: these heads cannot be converted.")
     module = nn.MultiheadAttention(
         heads.width,
         heads.heads,

@@ -109,7 +109,8 @@ class Rotary(Factored):
         table = self._table
         if table is None or len(table[0]) < positions.stop or table[0].dtype != x.dtype:
             with torch.inference_mode(False):
-                size = max(positions.stop, 64, 0 if table is None else 2 * len(table[0]))
+                more = 0 if table is None or table[0].dtype != x.dtype else 2 * len(table[0])
+                size = max(positions.stop, more, 64)
                 table = self._computed(torch.arange(size), 0, x)
             self._table = table
         return table[0][positions.start : positions.stop], table[1][positions.start : positions.stop]

@@ -1,6 +1,6 @@
-"""Scaled dot product: the dot product times a scale, 1/√d_k unless another is given.
+"""Scaled dot product: the dot product divided by √d_k.
 
-    θⱼ = kⱼᵀq / √d_k
+    θⱼ = kⱼᵀq / √d_k          or s kⱼᵀq, with a scale s that is given
 
 For q, k ~ N(0, I) the dot product has standard deviation √d_k; without the scale softmax saturates as d_k
 grows.
