@@ -22,8 +22,8 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("audited")
     for name in ("attentive_mlp", "attentive_bilstm"):
         done = run(
-            "train", "classification", "--corpus", "sentiment", "--model", name, "--steps", 40,
-            "--set", "data.texts=600", "--set", "model.embedding=16", "--set", "model.width=16",
+            "train", "classification", "--corpus", "sentiment", "--model", name, "--steps", 20,
+            "--set", "data.texts=200", "--set", "data.held_out=20", "--set", "model.embedding=16", "--set", "model.width=16",
             "--device", "cpu", "--out", folder / name,
         )  # fmt: skip
         assert done.exit_code == 0, done.output
@@ -33,7 +33,7 @@ def trained(tmp_path_factory):
 @pytest.fixture(scope="module")
 def data(trained):
     file = trained / "test.jsonl"
-    texts = islice(LABELLED["sentiment"](seed=3, split="test"), 60)
+    texts = islice(LABELLED["sentiment"](seed=3, split="test"), 24)
     lines = [
         json.dumps({"text": text.text, "label": text.label, "highlights": text.highlights}) for text in texts
     ]
@@ -49,7 +49,7 @@ def test_a_quick_audit_answers_writes_and_is_not_overwritten(trained, data, tmp_
     assert "evidence of what the model used" in " ".join(done.stdout.split())
     assert "left out" in done.stderr or not any(test.trains for test in AUDITS.values())
     report = json.loads(told.read_text(encoding="utf-8"))
-    assert report["inputs"] == 60 and report["quick"]
+    assert report["inputs"] == 24 and report["quick"]
     assert 0 <= report["grade"] <= 1
     assert report == json.loads((mlp / "audit" / "quick.json").read_text(encoding="utf-8"))
     page = html.read_text(encoding="utf-8")
