@@ -130,6 +130,16 @@ def test_no_run_is_audited_if_another_cannot_be(trained, data, tmp_path, monkeyp
     assert "no folder" in complaint(first, tmp_path / "nowhere", "--data", data, "--overwrite")
 
 
+def test_a_report_that_cannot_be_written_is_named(trained, data, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "r.html")
+
+    monkeypatch.setattr("regard.cli.audit.audited", lambda *_: None)
+    monkeypatch.setattr("regard.cli.audit.write", full)
+    said = complaint(trained / "attentive_mlp", "--data", data, "--overwrite", "--html", "r.html")
+    assert said.startswith("regard audit: r.html: No space left on device.")
+
+
 def test_an_audit_of_a_classifier_needs_no_aligner(trained, data):
     command = ["audit", str(trained / "attentive_mlp"), "--data", str(data), "--quick", "--overwrite"]
     code = (
