@@ -23,8 +23,8 @@ def trained(tmp_path_factory):
     for name in ("attentive_mlp", "attentive_bilstm"):
         done = run(
             "train", "classification", "--corpus", "sentiment", "--model", name, "--steps", 20,
-            "--set", "data.texts=200", "--set", "data.held_out=20", "--set", "model.embedding=16", "--set", "model.width=16",
-            "--device", "cpu", "--out", folder / name,
+            "--set", "data.texts=200", "--set", "data.held_out=20", "--set", "model.embedding=16",
+            "--set", "model.width=16", "--device", "cpu", "--out", folder / name,
         )  # fmt: skip
         assert done.exit_code == 0, done.output
     return folder

@@ -184,7 +184,9 @@ def kept(out: Path) -> str:
     done = Checkpoints(out / CHECKPOINTS).progress()
     if done is not None:
         return f"what was learned until step {done[0].step:,} is kept: make room, and go on with --resume."
-    return f"{'the run is kept: make room, and go on with --resume' if out.exists() else 'nothing was left behind'}."
+    if out.exists():
+        return "the run is kept: make room, and go on with --resume."
+    return "nothing was left behind."
 
 
 def train_run(
