@@ -227,6 +227,9 @@ def train_run(
     with joined(resolve_device(device)) as team:
         going_on = (resume or team.restarted) and (out / CONFIG).exists()
         own = read_toml(out / CONFIG) if going_on else {}
+        held = own.get("task", task.name)
+        if OLD_NAMES.get(str(held), held) != task.name:
+            fail(f"{out} holds a run of {held}, not of {task.name}: choose another --out.")
         values = {**merged(own, config, groups, assignments), "task": task.name}
         if init is not None and not going_on:
             values = inherited(values, task, init)
