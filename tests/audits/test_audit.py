@@ -33,8 +33,13 @@ def lexicon_attention(texts):
     return [torch.tensor([1.0 + token for token in text], dtype=torch.float64).softmax(-1) for text in texts]
 
 
-def test_a_function_is_audited_and_the_report_comes_back_from_json(tmp_path):
-    report = regard.audit(predict=lexicon, attention=lexicon_attention, intervene=lexicon, inputs=TEXTS)
+@pytest.fixture(scope="module")
+def report():
+    """The full audit of that model."""
+    return regard.audit(predict=lexicon, attention=lexicon_attention, intervene=lexicon, inputs=TEXTS)
+
+
+def test_a_function_is_audited_and_the_report_comes_back_from_json(report, tmp_path):
     assert 0 <= report.grade <= 1 and f"{report.grade:.2f}" in report.answer
     assert set(report.conditions) == set(CONDITIONS)
     assert report.tests["conicity"].why and report.tests["gradient_correlation"].why  # not given to it
@@ -111,7 +116,7 @@ def test_plan_is_without_times_if_nothing_can_be_asked():
 
 def test_weights_that_are_all_equal_have_no_order():
     even = lambda texts: [torch.full((len(text),), 1 / len(text)) for text in texts]  # noqa: E731
-    report = regard.audit(predict=lexicon, attention=even, intervene=lexicon, inputs=TEXTS)
+    report = regard.audit(predict=lexicon, attention=even, intervene=lexicon, inputs=TEXTS, quick=True)
     assert "no order" in report.tests["leave_one_out_correlation"].why
 
 
@@ -219,9 +224,8 @@ def test_a_grade_needs_two_conditions_and_lies_between_failed_and_passed():
     assert all(score(name, found) == pytest.approx(1) for name, found in passed.items())
 
 
-def test_reports_that_were_saved_before_still_load(tmp_path):
+def test_reports_that_were_saved_before_still_load(report):
     """Keys of a report are read by programs: those that it has today stay."""
-    report = regard.audit(predict=lexicon, attention=lexicon_attention, intervene=lexicon, inputs=TEXTS)
     keys = "name grade answer conditions tests inputs quick seed advice left_out agree disagree limits"
     told = report.as_dict()
     assert list(told) == keys.split()

@@ -22,9 +22,9 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("audited")
     for name in ("attentive_mlp", "attentive_bilstm"):
         done = run(
-            "train", "classification", "--corpus", "sentiment", "--model", name, "--steps", 40,
-            "--set", "data.texts=600", "--set", "model.embedding=16", "--set", "model.width=16",
-            "--device", "cpu", "--out", folder / name,
+            "train", "classification", "--corpus", "sentiment", "--model", name, "--steps", 20,
+            "--set", "data.texts=200", "--set", "data.held_out=20", "--set", "model.embedding=16",
+            "--set", "model.width=16", "--device", "cpu", "--out", folder / name,
         )  # fmt: skip
         assert done.exit_code == 0, done.output
     return folder
@@ -33,7 +33,7 @@ def trained(tmp_path_factory):
 @pytest.fixture(scope="module")
 def data(trained):
     file = trained / "test.jsonl"
-    texts = islice(LABELLED["sentiment"](seed=3, split="test"), 60)
+    texts = islice(LABELLED["sentiment"](seed=3, split="test"), 24)
     lines = [
         json.dumps({"text": text.text, "label": text.label, "highlights": text.highlights}) for text in texts
     ]
@@ -49,7 +49,7 @@ def test_a_quick_audit_answers_writes_and_is_not_overwritten(trained, data, tmp_
     assert "evidence of what the model used" in " ".join(done.stdout.split())
     assert "left out" in done.stderr or not any(test.trains for test in AUDITS.values())
     report = json.loads(told.read_text(encoding="utf-8"))
-    assert report["inputs"] == 60 and report["quick"]
+    assert report["inputs"] == 24 and report["quick"]
     assert 0 <= report["grade"] <= 1
     assert report == json.loads((mlp / "audit" / "quick.json").read_text(encoding="utf-8"))
     page = html.read_text(encoding="utf-8")
@@ -128,6 +128,16 @@ def test_no_run_is_audited_if_another_cannot_be(trained, data, tmp_path, monkeyp
     monkeypatch.setattr("regard.cli.audit.audited", lambda *_: pytest.fail("an audit began"))
     first = trained / "attentive_bilstm"
     assert "no folder" in complaint(first, tmp_path / "nowhere", "--data", data, "--overwrite")
+
+
+def test_a_report_that_cannot_be_written_is_named(trained, data, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "r.html")
+
+    monkeypatch.setattr("regard.cli.audit.audited", lambda *_: None)
+    monkeypatch.setattr("regard.cli.audit.write", full)
+    said = complaint(trained / "attentive_mlp", "--data", data, "--overwrite", "--html", "r.html")
+    assert said.startswith("regard audit: r.html: No space left on device.")
 
 
 def test_an_audit_of_a_classifier_needs_no_aligner(trained, data):

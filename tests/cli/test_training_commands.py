@@ -68,6 +68,10 @@ def test_a_finished_run_is_not_trained_again(folder):
     assert done.exit_code == 0
     assert "there is nothing to resume" in done.stdout
     assert "already holds a run" in complaint(*options(folder))
+    other = ["train", "classification", "--corpus", "sentiment", "--out", folder, "--resume"]
+    assert "holds a run of translation, not of classification" in complaint(*other)
+    for wrong in ("--beam", "--best"):
+        assert f"'{wrong}'" in complaint("translate", folder, wrong, 0, given="a\n")
 
 
 def test_a_file_of_settings_with_options_on_top(tmp_path):

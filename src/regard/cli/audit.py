@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from typer import Argument, Exit, Option
 
-from regard.cli.app import app, console, fail, plain_table, remark, say
+from regard.cli.app import app, console, fail, os_error, plain_table, remark, say
 from regard.cli.common import Device, exit_on_error, open_run, progress_bar
 from regard.cli.task_options import ByTask, given, split
 from regard.core.errors import RunError
@@ -67,7 +67,7 @@ def audit(
             reports = [audited(open_run(Path(run), device), values, quick, seed) for run in runs]
             write(reports, html, json_)
         except OSError as error:
-            fail(error)
+            fail(os_error(error) if error.filename else error)
         except KeyboardInterrupt:
             remark("stopped; the same command goes on from here")
             raise Exit(130) from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Option
 
-from regard.cli.app import app, console, fail, say
+from regard.cli.app import app, console, fail, os_error, say
 from regard.cli.draw import column
 from regard.cli.train import Watching, exit_on_training_error
 from regard.data.corpora import CORPORA, Pair
@@ -159,7 +159,7 @@ def show_attention(system: "Translator", pairs: list[Pair], out: Path) -> Path |
     except ImportError as error:
         say(error)
     except OSError as error:
-        fail(error)
+        fail(os_error(error, out))
     return None
 
 

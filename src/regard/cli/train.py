@@ -184,7 +184,9 @@ def kept(out: Path) -> str:
     done = Checkpoints(out / CHECKPOINTS).progress()
     if done is not None:
         return f"what was learned until step {done[0].step:,} is kept: make room, and go on with --resume."
-    return f"{'the run is kept: go on with --resume' if out.exists() else 'nothing was left behind'}."
+    if out.exists():
+        return "the run is kept: make room, and go on with --resume."
+    return "nothing was left behind."
 
 
 def train_run(
@@ -225,6 +227,9 @@ def train_run(
     with joined(resolve_device(device)) as team:
         going_on = (resume or team.restarted) and (out / CONFIG).exists()
         own = read_toml(out / CONFIG) if going_on else {}
+        held = own.get("task", task.name)
+        if OLD_NAMES.get(str(held), held) != task.name:
+            fail(f"{out} holds a run of {held}, not of {task.name}: choose another --out.")
         values = {**merged(own, config, groups, assignments), "task": task.name}
         if init is not None and not going_on:
             values = inherited(values, task, init)

@@ -15,10 +15,10 @@ from regard.core.errors import SettingsError
 @exit_on_error("regard translate")
 def translate(
     run: Run,
-    beam: int | None = Option(None, help="Width of the beam; 1 is greedy."),
+    beam: int | None = Option(None, min=1, help="Width of the beam; 1 is greedy."),
     alpha: float | None = Option(None, help="Length penalty."),
     coverage: float | None = Option(None, help="Penalty for source tokens that got little weight."),
-    best: int = Option(1, metavar="N", help="The N best of each, as JSON lines."),
+    best: int = Option(1, min=1, metavar="N", help="The N best of each, as JSON lines."),
     as_json: bool = Option(
         False, "--json", help="One JSON object per line: text, score, log_prob, pieces, copied."
     ),
@@ -35,8 +35,6 @@ def translate(
 
     - `echo "at half past three" | regard translate runs/demo --best 3`
     """
-    if best < 1:
-        raise SettingsError(f"--best must be at least 1; got {best}.")
     system = open_run(run, device, "translation", threads)
     if copied and not system.copies:
         raise SettingsError(f"--copied: the model in {run} cannot copy. Train one with --copy gate.")

@@ -42,7 +42,7 @@ class Health(Strict):
     """How busy the server is."""
 
     state: Literal["ready", "loading", "busy"] = Field(
-        description="ready: a request is begun at once; loading: when its worker has started; busy: it waits"
+        description="ready: a short request is begun now; loading: when its worker has started; busy: not yet"
     )
     waiting: int = Field(description="requests in the queue")
     working: int = Field(description="requests that are being answered")

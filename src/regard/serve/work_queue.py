@@ -109,9 +109,9 @@ class WorkQueue:
             self._drop(job)
 
     def health(self) -> dict[str, Any]:
-        """Whether a request would be answered at once, and how many wait and are at work."""
+        """Whether a short request would be begun at once, and how many wait and are at work."""
         starting = any(batch.worker is None for batch in self._working)
-        state = "ready" if self._has_room(1) else "loading" if starting else "busy"
+        state = "ready" if self._has_room() else "loading" if starting else "busy"
         working = sum(len(batch.jobs) for batch in self._working)
         return {"state": state, "waiting": len(self._waiting), "working": working}
 
