@@ -23,7 +23,7 @@ from regard.backends.plain import plain
 from regard.core.errors import ChangedError, ShapeError
 from regard.core.foreign_names import refuse
 from regard.core.place import Place
-from regard.core.recorders import Attentive, change_for, show
+from regard.core.recorders import Attentive, attends, change_for, changed_inputs, show
 from regard.core.shapes import check, check_float, check_rate, check_together, joined
 from regard.kernels.common.operator import is_plain
 from regard.maps.table import MAPS, facts_of
@@ -230,7 +230,7 @@ def attend(
     """
     if other:
         refuse("attend", other)
-    if owner is not None and not isinstance(owner, Attentive):
+    if owner is not None and not attends(owner):
         name = type(owner).__name__
         raise TypeError(
             f"owner must be a regard.Attentive, by which record and intervene find it; got {name}. "
@@ -267,6 +267,7 @@ def run(
     then: Callable[[Tensor], Tensor] | None = None,
 ) -> Attended:
     """Attend with what has been checked and cleaned; `then` is applied to the context (the heads' output)."""
+    query, keys, values = changed_inputs(owner, query, keys, values)
     call = Call(query, keys, values, score, map, mask, sees, place, dropout, change_for(owner))
     if mask is not None and _acts_on_matrix(map) and _is_causal(call, mask):
         raise ValueError(
@@ -401,7 +402,7 @@ _CHECKED: set[Any] = (
 
 
 def _alike(query: Tensor, keys: Tensor, values: Tensor) -> Any:
-    """What the checks depend on; None where it may be more: another device, a subclass, a tracer, autocast."""
+    """What the checks depend on; None where it may be more: a device, a subclass, a tracer, autocast."""
     if not (type(query) is type(keys) is type(values) is Tensor) or torch.compiler.is_compiling():
         return None
     if not (query.is_cpu and keys.is_cpu and values.is_cpu) or not query.dtype == keys.dtype == values.dtype:
