@@ -26,6 +26,7 @@ from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 from regard.attention import Attended, _versions, resolve_map, resolve_score, run, zeroed
 from regard.backends.call import Call
 from regard.core import recorders
+from regard.core.compiling import untraced
 from regard.core.errors import UnknownNameError
 from regard.core.recorders import Attentive, intervened, looked_at, show
 from regard.core.shapes import joined
@@ -123,6 +124,7 @@ class Wrapped:
     ):
         self.module, self.before, self.fused = module, before, fused
         self._map, self._score = map, score
+        self.taken = Taken(self)  # one for all calls: what was compiled knows it again
         self.as_torch = map is resolve_map("softmax") and type(score) is ScaledDot
 
     @property
@@ -136,11 +138,21 @@ class Wrapped:
         return self._score if own is None else own
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
-        forward = self.before or type(self.module).forward.__get__(self.module)
-        if self.as_torch and not recorders.active:
-            return forward(*inputs, **named)
-        with Taken(self):
-            return forward(*inputs, **named)
+        if recorders.active:
+            return self._watched(*inputs, **named)
+        if self.as_torch:
+            return self._forward(*inputs, **named)
+        with self.taken:
+            return self._forward(*inputs, **named)
+
+    def _watched(self, *inputs: Any, **named: Any) -> Any:
+        with self.taken:
+            return self._forward(*inputs, **named)
+
+    def _forward(self, *inputs: Any, **named: Any) -> Any:
+        if self.before is not None:
+            return self.before(*inputs, **named)
+        return type(self.module).forward(self.module, *inputs, **named)
 
     def attend(
         self,
@@ -194,6 +206,9 @@ class Wrapped:
         call = Call(query, key, value, score, self.map, mask, sees, None, dropout_p)
         show(self.module, Attended(context, call, None, _versions(call)))
         return context
+
+
+untraced(Wrapped._watched, recorders.COMPILED)
 
 
 class Taken(TorchFunctionMode):
