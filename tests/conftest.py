@@ -10,6 +10,8 @@ from hypothesis import settings
 
 # Virtual machines may report AMX and not have it: oneDNN's bfloat16 kernels then end the process.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+# Threads that wait for each other do not take the processor from other test processes.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import torch
 
 NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]

@@ -258,7 +258,7 @@ def test_a_map_that_learns_is_copied_and_trains():
 
 
 def test_checkpointing_records_once_and_keeps_interventions_or_raises():
-    net, x = net_and_input()
+    net, x = net_and_input(Plain(attn_mask=torch.ones(5, 5).tril() > 0), Direct())
     regard.attentive(net)
     with regard.record(net) as seen:
         checkpoint(net, x, use_reentrant=False).sum().backward()

@@ -14,22 +14,22 @@ helper, is named by its path. timm's `Attention` is found as well, and takes its
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from types import CodeType, FunctionType
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
-from regard.attention import Attended, _versions, resolve_map, resolve_score, run, zeroed
-from regard.backends.call import Call
+from regard.attention import attend, resolve_map, resolve_score
 from regard.core import recorders
 from regard.core.compiling import untraced
 from regard.core.errors import UnknownNameError
 from regard.core.recorders import Attentive, intervened, looked_at, show
-from regard.core.shapes import joined
 from regard.masks import Causal, Mask, as_mask
 from regard.positions import Bias
 from regard.scores import ScaledDot, Sum
@@ -125,7 +125,7 @@ class Wrapped:
         self.module, self.before, self.fused = module, before, fused
         self._map, self._score = map, score
         self.taken = Taken(self)  # one for all calls: what was compiled knows it again
-        self.as_torch = map is resolve_map("softmax") and type(score) is ScaledDot
+        self.as_torch = map is resolve_map("softmax") and type(score) is ScaledDot and score.scale is None
 
     @property
     def map(self) -> Callable[..., Tensor]:
@@ -183,29 +183,25 @@ class Wrapped:
         device = query.device.type
         if not query.is_meta and torch.is_autocast_enabled(device):  # as torch casts them
             query, key, value = (t.to(torch.get_autocast_dtype(device)) for t in (query, key, value))
-        if enable_gqa:
-            times = query.shape[-3] // key.shape[-3]
-            key, value = (t.repeat_interleave(times, -3) for t in (key, value))
-        if scale is not None:
-            query = query * (scale * query.shape[-1] ** 0.5)
+        groups = query.shape[-3] // key.shape[-3] if enable_gqa else 1
+        own = self.score if scale is None else resolve_score("scaled_dot", scale=scale)
         m, n = query.shape[-2], key.shape[-2]
         mask, terms = _meaning(attn_mask)
         if is_causal:  # torch counts from the start
             every = torch.ones(m, n, dtype=torch.bool, device=key.device)
             mask = Causal() if m == n else as_mask(every.tril())
-        sees = None
-        if mask is not None:
-            batch = joined(query.shape[:-2], key.shape[:-2], value.shape[:-2])
-            mask.check(batch, m, n)
-            seen, sees = mask.seen(m, n, len(batch), query.device)
-            query, key, value = zeroed(query, sees), zeroed(key, seen), zeroed(value, seen)
-        score = Sum(self.score, *terms) if terms else self.score
+        score = Sum(own, *terms) if terms else own
+        settings = {"score": score, "map": self.map, "mask": mask, "groups": groups}
         if context is None:
-            owner = self.module
-            return run(query, key, value, score, self.map, mask, sees, None, dropout_p, owner).context
-        call = Call(query, key, value, score, self.map, mask, sees, None, dropout_p)
-        show(self.module, Attended(context, call, None, _versions(call)))
+            return attend(query, key, value, **settings, dropout=dropout_p, owner=self.module).context
+        with saved_tensors_hooks(_same, _same):  # checkpointing counts what is saved, and does not look again
+            seen = attend(query, key, value, **settings)
+        show(self.module, replace(seen, context=context))
         return context
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
 
 
 untraced(Wrapped._watched, recorders.COMPILED)

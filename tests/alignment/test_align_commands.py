@@ -4,28 +4,16 @@ import json
 from itertools import islice
 
 import pytest
-from typer.testing import CliRunner
 
 import regard
 import regard.alignment.forced_alignment
 import regard.tasks.alignment
+from commands import complaint, run
 from regard.alignment import Links, score
 from regard.alignment.formats import read, write
-from regard.cli import app
 from regard.data import CORPORA
 from regard.runs import fit, resolve
 from runs.tiny import SETTINGS
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="regard", env={"COLUMNS": "80"})
-
-
-def complaint(*arguments):
-    done = run(*arguments)
-    assert done.exit_code == 2, done.output
-    assert done.stdout == ""
-    return done.stderr.splitlines()[-1]
 
 
 @pytest.fixture(scope="module")

@@ -3,22 +3,10 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from regard.cli import app
+from commands import complaint, run
 
 ROW = "{}\t{}\t_\t{}\t_\t_\t{}\t{}\t_\t_"
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="regard", env={"COLUMNS": "100"})
-
-
-def complaint(*arguments):
-    done = run(*arguments)
-    assert done.exit_code == 2, done.output
-    assert done.stdout == ""
-    return done.stderr.splitlines()[-1]
 
 
 @pytest.fixture

@@ -6,22 +6,15 @@ import sys
 from itertools import islice
 
 import pytest
-from typer.testing import CliRunner
 
+import commands
+from commands import run
 from regard.audits import AUDITS, audit_folder
-from regard.cli import app
 from regard.data import LABELLED
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="regard", env={"COLUMNS": "100"})
-
-
 def complaint(*arguments):
-    done = run("audit", *arguments)
-    assert done.exit_code == 2, done.output
-    assert done.stdout == ""
-    return done.stderr.splitlines()[-1]
+    return commands.complaint("audit", *arguments)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,9 @@ MUST = {"what", "against", "ratio", "seconds", "rows", "n", "scale", "limit", "a
 @pytest.fixture(scope="module")
 def results():
     groups = ["rows", "learned", "fusedmax", "peers"]
-    cases = maps.cases(groups, TINY_ROWS) + attention.cases(["sparse", "softmax", "heads", "decoding"], [32])
+    cases = maps.cases(groups, TINY_ROWS) + attention.cases(
+        ["sparse", "settings", "softmax", "heads", "decoding"], [32]
+    )
     return [one.measure(ONCE).json() for one in cases]
 
 

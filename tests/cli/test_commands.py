@@ -5,24 +5,13 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
+from commands import answer, run
 from regard import MAPS, SCORES, __version__
-from regard.cli import app
 from regard.cli.draw import bar, column, number
 from regard.tasks import TASKS
 
 ROWS = [name for name in MAPS if MAPS[name].acts_on == "row"]
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="regard", env={"COLUMNS": "80"})
-
-
-def answer(*arguments):
-    done = run(*arguments)
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 def complaint(*arguments):
@@ -129,6 +118,12 @@ def test_help(path):
 
 def test_no_command_shows_the_help():
     assert "Commands" in answer()
+
+
+@pytest.mark.parametrize("name", ["", "train", "train classification", "classify", "bench maps", "evaluate"])
+def test_the_help_of_a_flag_asks_for_no_value(name):
+    shown = answer(*name.split(), "--help")
+    assert "--help" in shown and "bool" not in shown
 
 
 def test_in_a_process_of_its_own():

@@ -5,12 +5,13 @@ import re
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
+from commands import run
 from regard.analyses import Codelength, HeadRoles, HeadScore, Probed, Pruned
 from regard.analyses.analysis_views import codelengths_view, gates_view, roles_view
 from regard.analyses.probing import ProbingData
-from regard.cli import app
+from regard.cli.common import save_picture
+from regard.views import words
 
 
 def head(layer, number, share, plays=False):
@@ -68,8 +69,11 @@ def folder(tiny_run):
     return tiny_run("translation").folder
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="regard", env={"COLUMNS": "100"})
+def test_characters_without_a_glyph_are_one_remark(tmp_path, capsys):
+    for file, remarks in (("a.png", 1), ("a.html", 0)):
+        save_picture(words(torch.tensor([[0.5, 0.5]]), ["a", "\U000f0000"]), tmp_path / file, quiet=True)
+        said = capsys.readouterr().err
+        assert said.count("drawn as boxes") == remarks and "Warning" not in said
 
 
 @pytest.mark.parametrize("ending", ["html", "png"])

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from typer.testing import CliRunner
 
-from regard.cli import app
+from commands import run
 from regard.cli.task_options import given, option, parameter, split
 from regard.cli.train import merged, placed_options
 from regard.core.errors import SettingsError
@@ -32,12 +31,6 @@ class Options:
 @dataclasses.dataclass(frozen=True)
 class Nothing:
     """Of a task that asks nothing."""
-
-
-def run(*arguments):
-    return CliRunner().invoke(
-        app, [str(a) for a in arguments], prog_name="regard", env={"COLUMNS": "100"}, input=""
-    )
 
 
 def complaint(*arguments):

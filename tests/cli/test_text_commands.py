@@ -5,10 +5,9 @@ import time
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import regard
-from regard.cli import app
+from commands import answer, complaint, run
 from regard.cli.explain import AGAINST, _cell
 from regard.cli.train import Watching
 from regard.data.labelled import Labelled
@@ -16,23 +15,6 @@ from regard.tasks.classifier import Classifier
 from regard.training import StepReport
 
 TINY = ["--steps", "2", "--device", "cpu", "--set", "model.width=8", "--set", "model.embedding=8"]
-
-
-def run(*arguments, given=None):
-    arguments = [str(a) for a in arguments]
-    return CliRunner().invoke(app, arguments, input=given, prog_name="regard", env={"COLUMNS": "200"})
-
-
-def answer(*arguments, given=None):
-    done = run(*arguments, given=given)
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
-def complaint(*arguments, given=None):
-    done = run(*arguments, given=given)
-    assert done.exit_code == 2 and "Traceback" not in done.output, done.output
-    return done.stderr.splitlines()[-1]
 
 
 @pytest.fixture(scope="module")

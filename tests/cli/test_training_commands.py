@@ -8,29 +8,18 @@ import sys
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
-from regard.cli import app, demo
+from commands import complaint, run
+from regard.cli import demo
 from regard.cli.app import plain_table
 from regard.cli.common import blocks
 from regard.core.settings import read_toml
 from regard.data.text import DataError
 from regard.runs import resolve
+from regard.training import Interrupted
 from runs.tiny import options
 
 RUN = [sys.executable, "-c", "from regard.cli import main; main()"]
-
-
-def run(*arguments, given=None):
-    arguments = [str(a) for a in arguments]
-    return CliRunner().invoke(app, arguments, input=given, prog_name="regard", env={"COLUMNS": "80"})
-
-
-def complaint(*arguments, given=None):
-    done = run(*arguments, given=given)
-    assert done.exit_code == 2, done.output
-    assert done.stdout == ""
-    return done.stderr.splitlines()[-1]
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +73,8 @@ def test_a_finished_run_is_not_trained_again(folder):
 def test_a_file_of_settings_with_options_on_top(tmp_path):
     config = tmp_path / "run.toml"
     config.write_text(
-        'seed = 5\n[data]\ncorpus = "reverse"\npairs = 60\n[training]\nsteps = 500\nvalidate = 2\n'
+        'seed = 5\n[data]\ncorpus = "reverse"\npairs = 60\nheld_out = 2\n'
+        "[decoding]\nmost = 4\n[training]\nsteps = 500\nvalidate = 2\n"
     )
     out = tmp_path / "run"
     small = ["--set", "model.width=16", "--set", "model.heads=2", "--set", "model.layers=1"]
@@ -150,11 +140,9 @@ def test_wrong_runs_are_named(tmp_path):
 
 
 def test_standard_input_that_is_not_text_is_named(folder):
-    done = subprocess.run(
-        [*RUN, "translate", str(folder)], input=b"a\n\xff\n", capture_output=True, check=False
-    )
-    assert done.returncode == 2
-    assert b"standard input, line 2: invalid UTF-8 at byte 1" in done.stderr
+    done = run("translate", folder, given=b"a\n\xff\n")
+    assert done.exit_code == 2
+    assert "standard input, line 2: invalid UTF-8 at byte 1" in done.stderr
 
 
 def test_a_line_that_is_too_long_is_named_and_the_others_are_answered(folder):
@@ -221,7 +209,8 @@ def test_the_demo_shows_translations_an_alignment_and_paths(tmp_path, monkeypatc
         "decoding": {"beam": 1, "most": 12},
     }
     monkeypatch.setattr(demo, "SETTINGS", small)
-    monkeypatch.setattr(demo, "TESTED", 10)
+    for name, few in (("TESTED", 10), ("FRENCH", 60), ("ALIGNED", 20)):
+        monkeypatch.setattr(demo, name, few)
     out = tmp_path / "demo"
     first = run("demo", "--out", out)
     assert first.exit_code == 0, first.output
@@ -234,6 +223,22 @@ def test_the_demo_shows_translations_an_alignment_and_paths(tmp_path, monkeypatc
     assert (out / "model.safetensors").exists()
     again = run("demo", "--out", out)
     assert "trained already" in again.stdout
+
+
+def test_a_demo_that_is_stopped_says_how_it_goes_on(tmp_path, monkeypatch):
+    for error in (
+        Interrupted("stopped after step 5; --resume goes on from there."),
+        KeyboardInterrupt(),
+        OSError(28),
+    ):
+
+        def stopped(*_, error=error, **__):
+            raise error
+
+        monkeypatch.setattr(demo, "fit", stopped)
+        done = run("demo", "--out", tmp_path)
+        assert done.exit_code == (2 if isinstance(error, OSError) else 130), done.output
+        assert "the same command" in done.stderr and "--resume" not in done.stderr
 
 
 def test_the_demo_shows_examples_by_a_rule_that_knows_no_answers():

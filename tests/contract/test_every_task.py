@@ -5,10 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import regard
-from regard.cli import app
+from commands import run
 from regard.core.errors import RunError
 from regard.runs import fit, resolve
 from regard.tasks import TASKS, WHERE
@@ -76,10 +75,6 @@ def tiny(name: str) -> dict:
 
 def values(name: str) -> dict:
     return {"task": name, **tiny(name)["settings"]}
-
-
-def run(*arguments: object):
-    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="regard", env={"COLUMNS": "200"})
 
 
 def train(name: str, out: Path, *more: str):

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernels.sparse_definition import plain, weights
 from regard.kernels.attention import sparse_attention as operator
 from regard.kernels.attention.sparse_attention import sparse_attention as sparse
 from regard.kernels.attention.sparse_lists import AGAIN
@@ -15,40 +16,6 @@ ALPHAS = (1.5, 2.0)
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 every_alpha = pytest.mark.parametrize("alpha", ALPHAS)
 every_dtype = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
-
-
-def weights(theta, alpha):
-    """The map by its definition: bisection for τ finds the support, a closed form on it has gradients."""
-    z = (alpha - 1) * (theta - theta.amax(-1, keepdim=True).nan_to_num(neginf=0.0))
-    with torch.no_grad():
-        low, high = torch.full_like(z[..., :1], -1.0), torch.zeros_like(z[..., :1])
-        for _ in range(60):
-            tau = (low + high) / 2
-            over = ((z - tau).clamp(min=0) ** (1 / (alpha - 1))).sum(-1, keepdim=True) > 1
-            low, high = torch.where(over, tau, low), torch.where(over, high, tau)
-        inside = z > low
-    k = inside.sum(-1, keepdim=True).clamp(min=1).to(z.dtype)
-    z = z.masked_fill(~inside, 0.0)
-    mean = z.sum(-1, keepdim=True) / k
-    if alpha == 2:
-        return ((z - mean + 1 / k) * inside).clamp(min=0)
-    spread = ((z - mean) ** 2 * inside).sum(-1, keepdim=True)
-    return ((z - mean + ((1 - spread) / k).clamp(min=0).sqrt()) * inside).clamp(min=0) ** 2
-
-
-def plain(query, keys, values, alpha, lo=None, hi=None, mask=None):
-    """The three steps in float64."""
-    query, keys, values = query.double(), keys.double(), values.double()
-    (batch, m, _), n = query.shape, keys.shape[1]
-    j = torch.arange(n)
-    visible = torch.ones(batch, m, n, dtype=torch.bool)
-    if lo is not None:
-        visible = visible & (j >= lo.expand(batch, m).unsqueeze(-1))
-    if hi is not None:
-        visible = visible & (j < hi.expand(batch, m).unsqueeze(-1))
-    if mask is not None:
-        visible = visible & mask
-    return weights((query @ keys.mT).masked_fill(~visible, float("-inf")), alpha) @ values
 
 
 def inputs(batch, m, n, d=8, d_v=8, scale=1.0, dtype=torch.float64, seed=0):
@@ -244,7 +211,7 @@ def test_supports_without_room_are_found_again(monkeypatch, alpha, dtype, room):
     ).requires_grad_()  # some flat, some peaked
     monkeypatch.setattr(operator, "ROOM", room)
     monkeypatch.setattr(operator, "LEAST", 0)
-    sizes = sparse(q, k, v, alpha=alpha).grad_fn.saved_tensors[8]
+    sizes = sparse(q, k, v, alpha=alpha).grad_fn.saved_tensors[operator.TENSORS + 2]
     assert (sizes == AGAIN).any()
     assert (sizes > 0).any()
     check(q, k, v, alpha)

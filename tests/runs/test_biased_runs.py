@@ -14,12 +14,14 @@ from regard.core.tokens import EOS, UNK
 from regard.data import Encoded
 from regard.runs import fit, load, resolve
 from regard.tasks.translator import Translator
-from runs.tiny import SETTINGS
+from runs.tiny import SETTINGS, changed
 
 
 def settings(**model):
-    few = {**SETTINGS["data"], "vocabulary": 14}  # ten of the twenty words
-    return {**SETTINGS, "data": few, "model": {"name": "luong", "width": 16, "layers": 1, **model}}
+    few = {"held_out": 4, "vocabulary": 14}  # ten of the twenty words
+    short = {"steps": 6, "validate": 6, "save": 3}
+    model = {"name": "luong", "width": 16, "layers": 1, **model}
+    return changed(SETTINGS, data=few, model=model, training=short)
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from regard.cli import app
+from commands import run
 from regard.core import files, weights
 from regard.core.errors import RunError, SettingsError
 from regard.core.weights import load_tensors
@@ -30,10 +29,6 @@ COMMAND = [sys.executable, "-c", "from regard.cli import main; main()"]
 SHORT = changed(
     SETTINGS, training={"steps": 6, "validate": 3, "save": 2, "report": 1, "schedule": "constant"}
 )
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="regard", env={"COLUMNS": "200"})
 
 
 def final(folder):

@@ -91,7 +91,7 @@ def test_a_text_of_very_many_characters_is_refused_at_once(client):
     ("sent", "says"),
     [
         (b"{", "the request is not JSON"),
-        (b"[]", "the request"),
+        (b"[]", "must be a JSON object"),
         (b'{"run": "heads"}', "text: Field required"),
         (b'{"run": "heads", "text": 3}', "text: Input should be a valid string"),
         (b'{"run": "no", "text": "a"}', "no run 'no' here. Known: heads, sparse, rnn"),
@@ -123,7 +123,8 @@ def test_what_is_wrong_is_said_in_one_sentence(client, sent, says):
 def test_only_json_is_read(client):
     body = json.dumps({"run": "heads", "text": TEXT}).encode()
     for kind in ("text/plain", "application/x-www-form-urlencoded"):  # what a page of another site may send
-        assert client.post("/api/inspect", body, **{"Content-Type": kind}).status == 422
+        reply = client.post("/api/inspect", body, **{"Content-Type": kind})
+        assert reply.status == 422 and "Content-Type: application/json" in reply.json()["error"]
     assert client.post("/api/inspect", body, Sec_Fetch_Site="cross-site").status == 403
     assert client.get("/api/inspect").status == 405
     assert client.get("/nothing").json() == {"error": "Not Found."}

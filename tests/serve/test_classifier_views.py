@@ -5,21 +5,15 @@ import re
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
+from commands import run
 from inspection.tiny_runs import REVIEW as TEXT
 from inspection.tiny_runs import folder_of, system_of
-from regard.cli import app
 from regard.explanations import METHODS
 from regard.inspection import inspect, word_scores
 from regard.views.picture import BELOW
 
 STARTS = {"html": b"<!DOCTYPE html>", "png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
-
-
-def run(*arguments):
-    arguments = [str(a) for a in arguments]
-    return CliRunner().invoke(app, arguments, prog_name="regard", env={"COLUMNS": "80"})
 
 
 def seen(name, file, *more):

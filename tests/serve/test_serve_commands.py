@@ -13,27 +13,14 @@ from urllib.parse import urlsplit
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
+from commands import complaint, run
 from inspection.tiny_runs import COPIED as TEXT
 from inspection.tiny_runs import folder_of, system_of
-from regard.cli import app
 from regard.inspection import inspect
 
 RUN = [sys.executable, "-c", "from regard.cli import main; main()"]
 STARTS = {"html": b"<!DOCTYPE html>", "png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
-
-
-def run(*arguments):
-    arguments = [str(a) for a in arguments]
-    return CliRunner().invoke(app, arguments, prog_name="regard", env={"COLUMNS": "80"})
-
-
-def complaint(*arguments):
-    done = run(*arguments)
-    assert done.exit_code == 2, done.output
-    assert done.stdout == ""
-    return done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("ending", STARTS)

@@ -106,7 +106,7 @@ def test_what_has_waited_too_long_is_refused(monkeypatch):
     monkeypatch.setattr(work_queue, "WORKERS", 1)
 
     async def scene(queue):
-        both = [asyncio.create_task(queue.run("echo", "sleep")) for _ in range(3)]
+        both = [asyncio.create_task(queue.run("echo", "sleep", f"run {k}")) for k in range(3)]
         found = await asyncio.gather(*both, return_exceptions=True)
         assert [type(one) for one in found] == [DeadlineExceeded, QueueFull, QueueFull]
 
@@ -166,13 +166,11 @@ def test_slow_work_does_not_count_and_what_nobody_waits_for_ends(monkeypatch):
     async def scene(queue):
         gone = asyncio.Event()
         slow = [asyncio.create_task(queue.run("echo", "sleep", gone=gone.wait)) for _ in range(5)]
-        while queue.health()["working"] < work_queue.WORKERS - 1:
-            await asyncio.sleep(0.02)
-        while queue.health()["waiting"]:  # the last two: one at work, none left to wait for a worker
-            if queue.health()["state"] == "busy" and queue.health()["working"] == work_queue.WORKERS:
-                break
-            await asyncio.sleep(0.02)
-        assert queue.health() == {"state": "busy", "waiting": 1, "working": work_queue.WORKERS}
+        async with asyncio.timeout(20):
+            while queue.health() != {"state": "busy", "waiting": 2, "working": work_queue.WORKERS - 1}:
+                await asyncio.sleep(0.02)
+        short = await asyncio.wait_for(queue.run("echo", "a", "run"), 5)  # one worker is kept for these
+        assert short.endswith(b"a") and queue.health()["waiting"] == 2
         gone.set()
         found = await asyncio.gather(*slow, return_exceptions=True)
         assert all(isinstance(one, Abandoned) for one in found)

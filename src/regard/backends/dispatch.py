@@ -22,8 +22,8 @@ def dispatch(call: Call) -> tuple[Tensor, Tensor | None]:
         return context, None
     if flash.takes(call):
         return flash.flash(call), None
-    if sparse.takes(call):
-        return sparse.sparse(call), None
+    if sparse.takes(call) and (context := sparse.sparse(call)) is not None:
+        return context, None
     return (blocks(call) if _large(call) else plain(call)[0]), None
 
 

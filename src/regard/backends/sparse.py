@@ -1,4 +1,8 @@
-"""The sparse backend: sparsemax and 1.5-entmax of dot products through the kernels of sparse attention."""
+"""The sparse backend: sparsemax and 1.5-entmax of dot products through the kernels of sparse attention.
+
+What is added to the products (a bias, one by distance), a cap, a sink and dropout on the weights are part of
+the kernels; keys that several heads share are not copied.
+"""
 
 import torch
 from torch import Tensor
@@ -6,41 +10,57 @@ from torch import Tensor
 from regard.backends.call import Call
 from regard.core.shapes import widened
 from regard.kernels.attention.sparse_attention import sparse_attention
-from regard.scores.score import Factored
+from regard.scores.score import Score
 
 ALPHAS = {"sparsemax": 2.0, "entmax15": 1.5}  # the maps it takes, and their α
 WORTH = 1 << 14  # pairs below which the bookkeeping costs more than it saves
 
 
 def takes(call: Call) -> bool:
-    """Whether the call is one of these maps of dot products, on the CPU and large enough."""
+    """Whether it is one of these maps, the score may be dot products, and the call is large, on the CPU."""
     return (
         call.name in ALPHAS
-        and isinstance(call.score, Factored)
-        and not call.dropout
-        and call.sink is None
+        and isinstance(call.score, Score)
         and call.query.device.type == "cpu"
-        and not torch.compiler.is_compiling()
-        and call.m * call.n >= WORTH
+        and _large(call.m * call.n)
     )
 
 
-def sparse(call: Call) -> Tensor:
-    """Context (..., m, d_v)."""
-    query, keys = call.factors()
-    values = widened(call.values)
+def _large(pairs: int) -> bool:
+    """Whether it is worth it; of a size that only a run of what is exported will know, yes."""
+    if torch.compiler.is_exporting():
+        from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+        return not statically_known_true(pairs < WORTH)
+    return pairs >= WORTH
+
+
+def sparse(call: Call) -> Tensor | None:
+    """Context (..., m, d_v); None if the scores are no dot products."""
+    products = call.products()
+    if products is None:
+        return None
     batch, m, n = call.batch, call.m, call.n
-    query, keys, values = (
-        t.expand(*batch, *t.shape[-2:]).reshape(-1, *t.shape[-2:]) for t in (query, keys, values)
-    )
     lo = hi = visible = None
     if call.mask is not None:
-        ends = call.mask.interval(m, n, len(batch), query.device)
+        ends = call.mask.interval(m, n, len(batch), call.query.device)
         if ends is not None:
-            lo, hi = (end.expand(*batch, m).reshape(-1, m) for end in ends)
+            lo, hi = ends
         else:
             visible = call.visible(0, m)
-            assert visible is not None
-            visible = visible.expand(*batch, *visible.shape[-2:]).reshape(-1, *visible.shape[-2:])
-    context = sparse_attention(query, keys, values, alpha=ALPHAS[call.name], lo=lo, hi=hi, mask=visible)
-    return context.reshape(*batch, m, values.shape[-1])
+    distance = products.distance
+    return sparse_attention(
+        products.query,
+        products.keys,
+        widened(call.values),
+        alpha=ALPHAS[call.name],
+        lo=lo,
+        hi=hi,
+        mask=visible,
+        bias=products.bias,
+        table=None if distance is None else distance.table,
+        first=0 if distance is None else distance.first,
+        sink=call.sink,
+        cap=products.cap,
+        rate=call.dropout,
+    )

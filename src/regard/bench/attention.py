@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard.bench.attention_sparse import grouped_memory, settings_cases
 from regard.bench.attention_step import steps
 from regard.bench.imports import seconds_to_import
 from regard.bench.memory import peak
@@ -26,7 +27,7 @@ from regard.heads import MultiHead
 SIZES = [512, 2048, 8192]
 FEWER = {"sizes": SIZES[:1]}
 MEMORY_SIZES = [2048, 8192, 16384]
-GROUPS = ["sparse", "memory", "softmax", "heads", "decoding", "import"]
+GROUPS = ["sparse", "settings", "memory", "softmax", "heads", "decoding", "import"]
 SDPA = "scaled_dot_product_attention"
 MODES = {"forward": there, "forward + backward": there_and_back}
 FORWARD = {"normal": (1.4, 0.75), "peaked": (1.1, 0.75)}  # limit, aim, from 2,048 keys on
@@ -36,8 +37,8 @@ BOTH = {"normal": (0.6, 0.30), "peaked": (0.4, 0.20), "flat": (2.5, None)}
 def cases(only: list[str] | None = None, sizes: list[int] | None = None) -> list[TimedCase]:
     """The cases of these groups (default: all), at these numbers of keys (default: the published ones)."""
     makers: dict[str, Callable[[list[int] | None], Iterator[TimedCase]]] = {
-        "sparse": _sparse, "memory": _memory, "softmax": _softmax, "heads": _heads,
-        "decoding": steps, "import": _import,
+        "sparse": _sparse, "settings": settings_cases, "memory": _memory, "softmax": _softmax,
+        "heads": _heads, "decoding": steps, "import": _import,
     }  # fmt: skip
     return [case for group in only or GROUPS for case in makers[group](sizes)]
 
@@ -75,6 +76,7 @@ def _memory(sizes: list[int] | None) -> Iterator[TimedCase]:
         yield TimedCase(
             "memory", claim, what, partial(_peaks, n), "forward + backward", HEADS * n, n, "normal"
         )
+    yield from grouped_memory(sizes)
 
 
 def _peaks(n: int, effort: Effort) -> Measured:

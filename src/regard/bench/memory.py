@@ -16,17 +16,26 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-from regard.bench.workloads import attention_inputs, candidate, map_inputs, map_there_and_back, there_and_back
+from regard.bench.workloads import (
+    attention_inputs,
+    candidate,
+    grouped,
+    grouped_inputs,
+    map_inputs,
+    map_there_and_back,
+    there_and_back,
+)
 from regard.maps import MAPS
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-ATTEND = "attend:"
+ATTEND, GROUPED = "attend:", "grouped:"
 
 
 def peak(how: str, n: int, rows: int = 0) -> tuple[float, float]:
     """Mebibytes and seconds of one forward + backward at n keys, in a process of its own.
 
-    `how` is "attend:sdpa", "attend:" and a map (n queries), or a map alone, on so many rows.
+    `how` is "attend:sdpa", "attend:" and a map (n queries), "grouped:" likewise (heads that share keys), or a
+    map alone, on so many rows.
     """
     command = [sys.executable, "-m", "regard.bench.memory", how, str(n), str(rows)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -50,6 +59,8 @@ def step(how: str, n: int, rows: int) -> Callable[[], None]:
     """One forward + backward, its inputs made."""
     if how.startswith(ATTEND):
         return partial(there_and_back, candidate(how.removeprefix(ATTEND)), *attention_inputs(n))
+    if how.startswith(GROUPED):
+        return partial(there_and_back, grouped(how.removeprefix(GROUPED)), *grouped_inputs(n))
     return partial(map_there_and_back, MAPS[how].function, *map_inputs(rows, n))
 
 

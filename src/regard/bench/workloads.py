@@ -1,6 +1,7 @@
 """What the benchmarks run: inputs, candidates, and a step there and back."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -30,6 +31,25 @@ def candidate(how: str) -> Go:
 
     def go(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         return attend(query, keys, values, map=how).context
+
+    return go
+
+
+def grouped_inputs(n: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The same with two heads of keys and values, each for four of queries."""
+    query, keys, values, gradient = attention_inputs(n)
+    keys, values = (t.detach()[:, :2].clone().requires_grad_() for t in (keys, values))
+    return query, keys, values, gradient
+
+
+def grouped(how: str) -> Go:
+    """Attention of such heads, by torch ("sdpa") or by regard with a map."""
+    if how == "sdpa":
+        return partial(F.scaled_dot_product_attention, enable_gqa=True)
+
+    def go(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        groups = query.unflatten(1, (keys.shape[1], -1))
+        return attend(groups, keys.unsqueeze(2), values.unsqueeze(2), map=how).context.flatten(1, 2)
 
     return go
 

@@ -110,7 +110,10 @@ class LazyGroup(OneLine):
             self._list()  # for "did you mean"
         elif cmd_name not in self.commands:
             self.commands[cmd_name] = self.make_command(cmd_name)
-        return super().get_command(ctx, cmd_name)
+        found = super().get_command(ctx, cmd_name)
+        if found is not None:
+            _show_flags_alone(found, ctx)
+        return found
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Their names."""
@@ -119,6 +122,7 @@ class LazyGroup(OneLine):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The help, with names and sentences."""
         self._list()
+        _show_flags_alone(self, ctx)
         super().format_help(ctx, formatter)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
@@ -131,6 +135,15 @@ class LazyGroup(OneLine):
         self.commands = {name: TyperCommand(name, help=says) for name, says in self.says.items()}
 
 
+def _show_flags_alone(command: Any, ctx: Any) -> None:
+    """Have the help say `--json`, not `--json <bool>`: nothing follows a flag."""
+    for one in command.get_params(ctx):
+        if getattr(one, "is_flag", False) and one.metavar is None:
+            one.metavar = ""
+    for one in getattr(command, "commands", {}).values():
+        _show_flags_alone(one, ctx)
+
+
 class Commands(LazyGroup):
     """The commands; each is in a file of its name."""
 
@@ -138,6 +151,8 @@ class Commands(LazyGroup):
 
     def make_command(self, name: str) -> Any:
         """The command, from its file."""
+        if name != "bench":  # threads of torch that wait for each other leave the processor to others
+            os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         import_module(f"regard.cli.{name}")
         return get_group(app).commands[name]
 

@@ -1,6 +1,7 @@
 """What several commands share: the device, standard input line by line, pictures, and errors as one line."""
 
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -144,9 +145,13 @@ def save_picture(picture: Any, out: Path, quiet: bool = False) -> None:
     """Write a view or a figure, and unless quiet say where."""
     from regard.views import save
 
-    try:
-        save(picture, out)
-    except OSError as error:
-        fail(f"{out} cannot be written: {error.strerror or error}.")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            save(picture, out)
+        except OSError as error:
+            fail(f"{out} cannot be written: {error.strerror or error}.")
+    if any("missing from font" in str(one.message) for one in said):
+        remark(f"{out}: the fonts here lack some characters, drawn as boxes; .html has them all.")
     if not quiet:
         say(out)

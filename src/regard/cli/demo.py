@@ -56,7 +56,7 @@ def demo(
     Example: `regard demo --out runs/demo`
     """
     started = monotonic()
-    with exit_on_training_error("regard demo", out):
+    with exit_on_training_error("regard demo", out, again="the same command"):
         settings = resolve(SETTINGS)
         if out.is_dir() and finished(out):
             say(f"{out} is trained already; remove it to see it train again.\n")

@@ -153,8 +153,8 @@ def as_typed(places: Mapping[str, PlacedOption], typed: Mapping[str, Any]) -> It
 
 
 @contextmanager
-def exit_on_training_error(command: str, out: Path) -> Iterator[None]:
-    """Turn what can go wrong in a run into one line and an exit code; what was saved stays."""
+def exit_on_training_error(command: str, out: Path, again: str = "--resume") -> Iterator[None]:
+    """Turn what can go wrong in a run into one line and an exit code; `again` goes on from what was saved."""
     from regard.data.text import DataError
     from regard.training import Diverged, Ended, Interrupted, Lost
 
@@ -165,15 +165,15 @@ def exit_on_training_error(command: str, out: Path) -> Iterator[None]:
     except Ended:
         raise typer.Exit(1) from None
     except (Diverged, Interrupted, Lost) as error:
-        remark(f"{command}: {error}")
+        remark(f"{command}: {error}".replace("--resume", again))
         raise typer.Exit(130 if isinstance(error, Interrupted) else 1) from None
     except KeyboardInterrupt:
-        remark(f"{command}: stopped; --resume goes on from the last checkpoint.")
+        remark(f"{command}: stopped; {again} goes on from the last checkpoint.")
         raise typer.Exit(130) from None
     except BrokenPipeError:
         raise
     except (OSError, MemoryError) as error:
-        fail(f"{os_error(error, out).rstrip('.')}; {kept(out)}")
+        fail(f"{os_error(error, out).rstrip('.')}; {kept(out).replace('--resume', again)}")
 
 
 def kept(out: Path) -> str:

@@ -22,5 +22,11 @@ class Causal(Mask):
     def seen(self, m: int, n: int, axes: int, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
         return (None, None) if 0 < m <= n else super().seen(m, n, axes, device)
 
+    def span(self, start: int, stop: int, m: int, n: int) -> tuple[int, int]:
+        return 0, max(0, n - m + stop)
+
+    def offsets(self, n: int) -> tuple[int, int] | None:
+        return -n, 0
+
     def __repr__(self) -> str:
         return "Causal()"

@@ -161,6 +161,8 @@ def _handle_errors(app: FastAPI) -> None:
         first = error.errors()[0]
         if first["type"] == "json_invalid":
             return problem(422, "the request is not JSON.")
+        if first["type"] == "model_attributes_type":
+            return problem(422, "the request must be a JSON object, with Content-Type: application/json.")
         where = ".".join(str(valid_unicode(part)) for part in first["loc"] if part != "body")[:100]
         return problem(422, f"{where or 'the request'}: {first['msg']}.")
 

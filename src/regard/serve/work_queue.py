@@ -3,8 +3,8 @@
 Bounded is what waits, how long it waits, and how long it is worked on: then its worker is ended, and another
 takes its place. One worker is at work; requests that wait meanwhile and may be answered together are one
 batch, which costs a fraction of each by itself. A worker that has worked for longer than PATIENCE no longer
-counts: a slow request does not hold up others, until there are `WORKERS` of them. What nobody waits for any
-more is dropped, or ended if it takes longer than that.
+counts: a slow request does not hold up others. Requests that are in no batch may all be slow, so one worker
+is kept for those that are. What nobody waits for any more is dropped, or ended if it takes longer than that.
 """
 
 import asyncio
@@ -111,7 +111,7 @@ class WorkQueue:
     def health(self) -> dict[str, Any]:
         """Whether a request would be answered at once, and how many wait and are at work."""
         starting = any(batch.worker is None for batch in self._working)
-        state = "ready" if self._has_room() else "loading" if starting else "busy"
+        state = "ready" if self._has_room(1) else "loading" if starting else "busy"
         working = sum(len(batch.jobs) for batch in self._working)
         return {"state": state, "waiting": len(self._waiting), "working": working}
 
@@ -127,20 +127,25 @@ class WorkQueue:
         while self._idle:
             await self._idle.pop().end()
 
-    def _has_room(self) -> bool:
-        return all(batch.slow for batch in self._working) and len(self._working) < WORKERS
+    def _has_room(self, kept: int = 0) -> bool:
+        """Whether a worker may begin, and leave so many free."""
+        return all(batch.slow for batch in self._working) and len(self._working) < WORKERS - kept
 
     def _dispatch(self) -> None:
         """Put to work what waits and may be worked on now."""
-        while self._waiting and self._has_room() and not self.closed:
-            batch = Batch(self._next())
+        while not self.closed and (jobs := self._next()):
+            batch = Batch(jobs)
             task = self._working[batch] = asyncio.create_task(self._work(batch))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     def _next(self) -> list[Job]:
-        """The job that has waited longest, and those that may be done with it."""
-        first = self._waiting.popleft()
+        """The job that has waited longest, of those that may begin, and those that may be done with it."""
+        free = self._has_room(0), self._has_room(1)  # for a job of a batch, and for others
+        first = next((job for job in self._waiting if free[job.batch is None]), None)
+        if first is None:
+            return []
+        self._waiting.remove(first)
         if first.batch is None:
             return [first]
         others = [job for job in self._waiting if job.batch == first.batch][: self._most[first.batch] - 1]

@@ -272,7 +272,7 @@ class Classifier(System):
             "accuracy_without_words": self.score(left).figures["accuracy"] if left else None,
             "texts_of_these_words_alone": len(rest) - len(left),
         }
-        notes = [f"of the words given, {len(there):,} of {len(texts):,} texts have one or more"]
+        notes = [f"{len(there):,} of {len(texts):,} texts have one or more of the words given"]
         if there:
             notes.append(
                 f"attention on them {figures['weight_on_words']:.4f}, in the texts that have them "

@@ -23,6 +23,18 @@ def _mixed(h: Any) -> Any:
     return np.uint32(h ^ (h >> np.uint32(16)))
 
 
+@pasted
+def row_key(row: Any, low: Any, high: Any) -> Any:
+    """The key of a row or block; low and high are the two halves of a seed."""
+    return _mixed(np.uint32(_mixed(np.uint32(np.uint32(row) ^ low)) + high))
+
+
+@pasted
+def draw(place: Any, key: Any, high: Any) -> Any:
+    """32 random bits for a place in the row of this key."""
+    return _mixed(np.uint32(_mixed(np.uint32(np.uint32(place) ^ key)) + high))
+
+
 @compiled
 def forward(
     start: int, stop: int, x: Any, answer: Any, low: Any, high: Any, threshold: Any, scale: float
@@ -32,8 +44,17 @@ def forward(
     scale, nothing = x.dtype.type(scale), x.dtype.type(0)
     for block in range(start, stop):
         first = block * BLOCK
-        key = _mixed(np.uint32(_mixed(np.uint32(np.uint32(block) ^ low)) + high))
+        key = row_key(block, low, high)
         from_x, to = x[first : first + BLOCK], answer[first : first + BLOCK]
         for j in range(len(from_x)):
-            drawn = _mixed(np.uint32(_mixed(np.uint32(places[j] ^ key)) + high))
-            to[j] = from_x[j] * scale if drawn >= threshold else nothing
+            to[j] = from_x[j] * scale if draw(places[j], key, high) >= threshold else nothing
+
+
+@compiled
+def factors(start: int, stop: int, answer: Any, low: Any, high: Any, threshold: Any, scale: float) -> None:
+    """What dropout multiplies the weights of rows start … stop by: answer (rows, n), 0 or `scale`."""
+    scale, nothing = answer.dtype.type(scale), answer.dtype.type(0)
+    for row in range(start, stop):
+        key = row_key(row, low, high)
+        for j in range(answer.shape[1]):
+            answer[row, j] = scale if draw(j, key, high) >= threshold else nothing

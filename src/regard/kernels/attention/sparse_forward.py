@@ -1,15 +1,17 @@
 """The forward pass of sparse attention: supports, and the context gathered from the values of these alone.
 
-θⱼ = q·kⱼ        p = map(θ)        z = Σⱼ pⱼvⱼ
+θⱼ = q·kⱼ + terms        p = map(θ)        z = Σⱼ pⱼvⱼ
 """
 
 from typing import Any
 
 import numpy as np
 
+from regard.kernels.attention.dropout_kernel import draw, row_key
 from regard.kernels.attention.sparse_lists import AGAIN, BROKEN, GROUP, copy, fill, reach, scratch, stretch
 from regard.kernels.attention.sparse_search import search
 from regard.kernels.attention.sparse_sums import gather
+from regard.kernels.attention.sparse_terms import SINK
 from regard.kernels.attention.sparse_threshold import finish
 from regard.kernels.common.compiled import compiled
 from regard.kernels.common.simd import get, put, take
@@ -17,8 +19,8 @@ from regard.kernels.common.simd import get, put, take
 
 @compiled
 def forward(
-    start: int, stop: int, ticket: Any, query: Any, panels: Any, values: Any, view: Any, half: float,
-    context: Any, room: int, kept: Any,
+    start: int, stop: int, ticket: Any, query: Any, panels: Any, values: Any, slices: Any, view: Any,
+    terms: Any, drop: Any, half: float, context: Any, room: int, kept: Any,
 ) -> None:  # fmt: skip
     """Context (B, m, d_v) of query (B, m, d). A group of rows may store GROUP · room entries of its supports.
 
@@ -27,6 +29,8 @@ def forward(
     batch, m, _ = query.shape
     n, d = values.shape[1:]
     groups = -(-m // GROUP)
+    keys_of, values_of = slices
+    low, high, threshold, scale = drop
     floors, begins, sizes, places, weights = kept
     lists = scratch(query, n)
     theta, found, stride = lists
@@ -40,12 +44,12 @@ def forward(
         size = min(GROUP, m - first)
         for r in range(size):
             rows[r], floor[r] = first + r, -np.inf
-        search(b, rows[:size], query, panels, view, half, floor, counts, lists)
+        search(b, keys_of[b], rows[:size], query, panels, view, terms, half, floor, counts, lists)
         used, end = item * GROUP * room, (item + 1) * GROUP * room
         for r in range(size):
             i, at = first + r, r * stride
-            nexts[r] = at
             counts[r] = finish(theta, found, at, counts[r], half, floor[r])
+            nexts[r] = at + (counts[r] > 0 and found[at] == SINK)
             fill(context, b * m + i, np.nan if counts[r] == BROKEN else 0.0)
             if room > 0:
                 fits = counts[r] <= end - used
@@ -56,9 +60,18 @@ def forward(
             if half != 1.0:
                 for e in range(at, at + counts[r]):
                     put(theta, e, get(theta, e) * get(theta, e))
+            if threshold > 0:
+                key = row_key(b * m + i, low, high)
+                for e in range(at, at + counts[r]):
+                    put(
+                        theta,
+                        e,
+                        get(theta, e) * scale if draw(get(found, e), key, high) >= threshold else 0.0,
+                    )
         step = stretch(counts, size, n)
         for key in range(step, n + step, step):
             for r in range(size):
-                e = reach(found, nexts[r], r * stride + counts[r], key, n)
-                gather(theta, found, nexts[r], e, values, b * n * d, d, context, (b * m + first + r) * d)
+                e = reach(found, nexts[r], r * stride + max(counts[r], 0), key, n)
+                at = (b * m + first + r) * d
+                gather(theta, found, nexts[r], e, values, values_of[b] * n * d, d, context, at)
                 nexts[r] = e

@@ -1,8 +1,10 @@
 """Lists of entries, keys with their weight, for a group of rows, and what kernels of sparse attention share.
 
-Kernels share three tuples: `view`, what rows may look at: lo, hi (B, m), mask (flat), its steps along (B, m,
-n); `lists`, scratch for GROUP rows: theta, places, and the distance from row to row; `kept`, what forward
-leaves for backward: per row (B, m) floors, begins, sizes, then places and weights of all entries.
+Kernels share these tuples: `view`, what rows may look at: lo, hi (B, m), mask (flat), where its slices begin
+(B,), its steps along (m, n); `lists`, scratch for GROUP rows: theta, places, and the step from row to row;
+`kept`, what forward leaves for backward: per row (B, m) floors, begins, sizes, then places and weights of all
+entries; `slices`, which slice of keys and of values each slice of queries has, (B,) each; `drop`, the seed of
+dropout in two halves, the threshold below which a weight is dropped, and what the others are multiplied by.
 """
 
 from typing import Any

@@ -12,46 +12,72 @@ from typing import Any
 import numpy as np
 
 from regard.kernels.attention.sparse_lists import BROKEN, GROUP, TILES
+from regard.kernels.attention.sparse_terms import SINK, capped, prepare, uncapped
 from regard.kernels.attention.sparse_threshold import tighten
 from regard.kernels.attention.sparse_tile import TALL, collect_many, tile
 from regard.kernels.common.compiled import compiled
+from regard.kernels.common.row_loops import inlined
 from regard.kernels.common.simd import above, count_bits, first_bit, get, load, put, splat, width
 
 FIRST = 64  # candidates before a row gets its first floor
 
 
+@inlined
+def all_hidden(mask: Any, step: int, shown: Any, begins: Any, ends: Any, t: int, j: int, wide: int) -> bool:
+    """Whether the mask hides the keys from j on from all rows of tile t."""
+    for r in range(t * TALL, (t + 1) * TALL):
+        at = get(shown, r)
+        for key in range(max(j, get(begins, r)), min(j + wide, get(ends, r))):
+            if get(mask, at + key * step) != 0:
+                return False
+    return True
+
+
 @compiled
 def search(
-    b: int, rows: Any, query: Any, panels: Any, view: Any, half: float, floors: Any, counts: Any, lists: Any
-) -> None:
-    """Search the given rows of slice b; counts[r] candidates of row r are left in its list.
+    b: int, slice: int, rows: Any, query: Any, panels: Any, view: Any, terms: Any, half: float, floors: Any,
+    counts: Any, lists: Any,
+) -> None:  # fmt: skip
+    """Search the given rows of slice b, whose keys are a slice of the panels.
 
-    floors are where the rows start, −inf or a bound known from before, and where they end.
+    counts[r] candidates of row r are left in its list. floors are where the rows start, −inf or a bound known
+    from before, and where they end.
     """
-    (lo, hi, mask, steps), (theta, places, stride) = view, lists
+    (lo, hi, mask, mask_at, mask_row, mask_step), (theta, places, stride) = view, lists
+    bias, table, cap, sink = terms[0], terms[4], terms[9], terms[10]
+    plain = mask.size == 0 and cap == 0.0
     d, w = query.shape[2], width(query)
-    wide = 2 * w
+    wide, eps = 2 * w, np.finfo(query.dtype).eps
     shift, n = first_bit(wide), panels.shape[1] * wide
     finite = splat(query, np.finfo(query.dtype).max)
     queries, out = np.zeros(GROUP * d, query.dtype), np.empty(TALL * wide, query.dtype)
+    extra, bounds = np.zeros(TALL * wide, query.dtype), np.empty(GROUP, query.dtype)
     bits, limits = np.empty(2, np.int64), np.empty(GROUP, np.int64)
-    begins, ends = np.zeros(GROUP, np.int64), np.zeros(GROUP, np.int64)
+    begins, ends, shown = np.zeros(GROUP, np.int64), np.zeros(GROUP, np.int64), np.zeros(GROUP, np.int64)
     spans = np.empty(4 * TILES, np.int64)  # keys that some row of a tile may look at, and that all may
     first, last = n, 0
     for t in range(TILES):
         spans[4 * t], spans[4 * t + 1], spans[4 * t + 2], spans[4 * t + 3] = n, 0, 0, n
     for r in range(GROUP):
-        counts[r], limits[r] = 0, FIRST
+        counts[r], limits[r], bounds[r] = 0, FIRST, np.inf
         t = r // TALL
         if r < len(rows):
             i = rows[r]
-            begin, end, at = lo[b, i], hi[b, i], b * steps[0] + i * steps[1]
+            begin, end = lo[b, i], hi[b, i]
             if mask.size > 0:
-                while begin < end and not mask[at + begin * steps[2]]:
+                at = mask_at[b] + i * mask_row
+                while begin < end and get(mask, at + begin * mask_step) == 0:
                     begin += 1
-                while begin < end and not mask[at + (end - 1) * steps[2]]:
+                while begin < end and get(mask, at + (end - 1) * mask_step) == 0:
                     end -= 1
-            begins[r], ends[r] = begin, end
+                shown[r] = at
+            if sink.size > 0:
+                score = sink[b, i]
+                if not score < np.inf:
+                    counts[r], end = BROKEN, begin
+                elif score > floors[r]:
+                    theta[r * stride], places[r * stride], counts[r] = score, SINK, 1
+            begins[r], ends[r], bounds[r] = begin, end, uncapped(floors[r], cap, eps)
             for c in range(d):
                 queries[(t * d + c) * TALL + r % TALL] = query[b, i, c]
         if begins[r] < ends[r]:
@@ -63,10 +89,16 @@ def search(
         for t in range(TILES):
             if j >= spans[4 * t + 1] or j + wide <= spans[4 * t]:
                 continue
-            if not tile(queries, t * TALL * d, panels, (b * n + j) * d, d, floors, t * TALL, out, bits):
+            if mask.size > 0 and all_hidden(mask, mask_step, shown, begins, ends, t, j, wide):
+                continue
+            if bias.size > 0 or table.size > 0:
+                prepare(b, rows, t, j, spans[4 * t + 1], terms, extra)
+            if not tile(
+                queries, t * TALL * d, panels, (slice * n + j) * d, d, extra, bounds, t * TALL, out, bits
+            ):
                 continue
             due = False
-            many = count_bits(bits[0]) + count_bits(bits[1]) >= 2 * wide and mask.size == 0
+            many = count_bits(bits[0]) + count_bits(bits[1]) >= 2 * wide and plain
             if many and j >= spans[4 * t + 2] and j + wide <= spans[4 * t + 3]:
                 for x in range(0, TALL * wide, w):
                     many &= above(load(out, x), finite) == 0
@@ -88,9 +120,9 @@ def search(
                         row, key = t * TALL + 3 * part + (x >> shift), j + (x & (wide - 1))
                         if key < get(begins, row) or key >= get(ends, row):
                             continue
-                        if mask.size > 0 and not mask[b * steps[0] + rows[row] * steps[1] + key * steps[2]]:
+                        if mask.size > 0 and get(mask, get(shown, row) + key * mask_step) == 0:
                             continue
-                        score, count = get(out, part * 3 * wide + x), get(counts, row)
+                        score, count = capped(get(out, part * 3 * wide + x), cap), get(counts, row)
                         if not score < np.inf:
                             counts[row], ends[row], spans[4 * t + 3] = BROKEN, 0, 0
                             continue
@@ -104,3 +136,4 @@ def search(
                     if count >= limits[row]:
                         kept, floors[row] = tighten(theta, places, row * stride, count, half, floors[row])
                         counts[row], limits[row] = kept, 2 * kept + (8 if 2 * kept < count else 2 * kept)
+                        bounds[row] = uncapped(floors[row], cap, eps)

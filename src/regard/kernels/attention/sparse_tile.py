@@ -7,14 +7,19 @@ from typing import Any
 
 from regard.kernels.common.compiled import compiled
 from regard.kernels.common.row_loops import inlined
-from regard.kernels.common.simd import above, fma, get, load, put, splat, store, width, zeros
+from regard.kernels.common.simd import above, add, fma, get, load, put, splat, store, width, zeros
 
 TALL = 6  # queries in a tile: 6 × 2 sums, 2 vectors of keys and 1 query fill the 16 registers of AVX2
 
 
 @inlined
-def tile(queries: Any, q: int, panels: Any, p: int, d: int, floors: Any, f: int, out: Any, bits: Any) -> bool:
-    """Score 6 queries with 2 vectors of keys. Is any above its row's floor? Then out and bits tell which."""
+def tile(
+    queries: Any, q: int, panels: Any, p: int, d: int, extra: Any, floors: Any, f: int, out: Any, bits: Any
+) -> bool:
+    """Score 6 queries with 2 vectors of keys: extra + q·k. Is any above its row's floor?
+
+    Then out and bits tell which.
+    """
     w = width(panels)
     wide = 2 * w
     a0 = a1 = b0 = b1 = c0 = c1 = d0 = d1 = e0 = e1 = f0 = f1 = zeros(panels)
@@ -34,6 +39,12 @@ def tile(queries: Any, q: int, panels: Any, p: int, d: int, floors: Any, f: int,
         f0, f1 = fma(s, x, f0), fma(s, y, f1)
         p += wide
         q += TALL
+    a0, a1 = add(a0, load(extra, 0)), add(a1, load(extra, w))
+    b0, b1 = add(b0, load(extra, 2 * w)), add(b1, load(extra, 3 * w))
+    c0, c1 = add(c0, load(extra, 4 * w)), add(c1, load(extra, 5 * w))
+    d0, d1 = add(d0, load(extra, 6 * w)), add(d1, load(extra, 7 * w))
+    e0, e1 = add(e0, load(extra, 8 * w)), add(e1, load(extra, 9 * w))
+    f0, f1 = add(f0, load(extra, 10 * w)), add(f1, load(extra, 11 * w))
     s = splat(panels, get(floors, f))
     upper = above(a0, s) | above(a1, s) << w
     s = splat(panels, get(floors, f + 1))

@@ -1,0 +1,126 @@
+"""The sparse backend with what models add to it: terms by distance, dropout, grouped queries, a window."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
+from regard.attention import Attended, attend
+from regard.bench.memory import peak
+from regard.bench.timed_case import Claim, Measured, TimedCase
+from regard.bench.timing import Effort, medians
+from regard.bench.workloads import HEADS, WIDTH, attention_inputs
+from regard.core.place import Place
+from regard.masks import Window
+from regard.scores import ScaledDot
+from regard.scores.score import ByDistance, Products
+
+SDPA = "scaled_dot_product_attention"
+TERMS = ("ALiBi", "Transformer-XL", "T5 bias and its gradient")
+BOTH = "forward + backward"
+
+
+class Distances(nn.Module):
+    """A bias by distance, one table (heads, 1, 2n − 1) for j − i = 1 − n … n − 1."""
+
+    def __init__(self, table: Tensor):
+        super().__init__()
+        self.table = table
+
+    def at(self) -> ByDistance:
+        return ByDistance(self.table, -(self.table.shape[-1] // 2))
+
+    def forward(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
+        return self.at().written(query.shape[-2], keys.shape[-2])
+
+    def added(self, products: Products, query: Tensor, keys: Tensor, place: Place) -> Products:
+        return replace(products, distance=self.at())
+
+
+def settings_cases(sizes: list[int] | None) -> Iterator[TimedCase]:
+    """The cases at these numbers of keys (default: the published ones)."""
+    for n in sizes or [4096]:
+        for term in TERMS:
+            claim = Claim(f"entmax15 with {term}, {BOTH}, n = {n:,}", f"{SDPA} without a term", 1.0, 0.5)
+            yield _case(claim, f"entmax15 with {term}", partial(_term, term, n), n)
+    for n in sizes or [2048]:
+        claim = Claim(f"entmax15 with dropout 0.1, {BOTH}, n = {n:,}", f"{SDPA} with dropout", 0.35, 0.25)
+        yield _case(
+            claim, "entmax15 with dropout 0.1", partial(_with, {"dropout": 0.1}, {"dropout_p": 0.1}, n), n
+        )
+    for n in sizes or [8192]:
+        claim = Claim(f"entmax15 with Window(64), {BOTH}, n = {n:,}", f"{SDPA} without a window", 0.2, 0.05)
+        yield _case(claim, "entmax15 with Window(64)", partial(_with, {"mask": Window(64)}, {}, n), n)
+
+
+def grouped_memory(sizes: list[int] | None) -> Iterator[TimedCase]:
+    """Peak memory where four heads share keys."""
+    for n in sizes or [2048]:
+        claim = Claim(
+            f"8 heads, 2 key/value heads, entmax15, peak extra memory, {BOTH}, n = {n:,}",
+            f"{SDPA} with enable_gqa", 1.0, 0.8,
+        )  # fmt: skip
+        yield _case(claim, "8 : 2 heads, entmax15, peak memory", partial(_grouped_peaks, n), n, "memory")
+
+
+def _case(
+    claim: Claim, what: str, run: Callable[[Effort], Measured], n: int, group: str = "settings"
+) -> TimedCase:
+    return TimedCase(group, claim, what, run, BOTH, HEADS * n, n, "normal")
+
+
+def _measured(
+    ours: Callable[[Tensor], Attended], theirs: Callable[[], Tensor], leaves: list[Tensor],
+    others: list[Tensor], gradient: Tensor, effort: Effort,
+) -> Measured:  # fmt: skip
+    """Both there and back; `ours` takes the query, the first of the leaves."""
+    query = leaves[0]
+
+    def our_step() -> None:
+        torch.autograd.grad(ours(query).context, leaves, gradient)
+
+    def their_step() -> None:
+        torch.autograd.grad(theirs(), others, gradient)
+
+    with torch.no_grad():
+        weights = ours(query[..., :64, :]).weights
+    return Measured(*medians([our_step, their_step], effort), float((weights > 0).sum(-1).double().mean()))
+
+
+def _term(term: str, n: int, effort: Effort) -> Measured:
+    query, keys, values, gradient = attention_inputs(n)
+    leaves, others = [query, keys, values], [query, keys, values]
+    if term == "Transformer-XL":  # a dot product of twice the width
+        noise = torch.Generator().manual_seed(n)
+        leaves[:2] = (torch.randn(1, HEADS, n, 2 * WIDTH, generator=noise).requires_grad_() for _ in range(2))
+    slopes = 2.0 ** -torch.arange(1, HEADS + 1)
+    distances = torch.arange(1 - n, n)
+    alibi = Distances(-(slopes.view(-1, 1, 1) * distances.abs()))
+    buckets = torch.randn(HEADS, 32).requires_grad_()
+    if term.startswith("T5"):
+        leaves.append(buckets)
+
+    def ours(query: Tensor) -> Attended:
+        if term == "Transformer-XL":
+            return attend(query, *leaves[1:], map="entmax15")
+        bias = alibi if term == "ALiBi" else Distances(buckets[:, None, distances.clamp(-16, 15) + 16])
+        return attend(query, keys, values, score=ScaledDot() + bias, map="entmax15")
+
+    return _measured(ours, lambda: sdpa(query, keys, values), leaves, others, gradient, effort)
+
+
+def _with(settings: dict[str, Any], theirs: dict[str, Any], n: int, effort: Effort) -> Measured:
+    *leaves, gradient = attention_inputs(n)
+    return _measured(
+        lambda query: attend(query, *leaves[1:], map="entmax15", **settings),
+        lambda: sdpa(*leaves, **theirs), leaves, leaves, gradient, effort,
+    )  # fmt: skip
+
+
+def _grouped_peaks(n: int, effort: Effort) -> Measured:
+    (mebibytes, seconds), (others, other) = peak("grouped:entmax15", n), peak("grouped:sdpa", n)
+    return Measured(seconds, other, mebibytes=mebibytes, against_mebibytes=others)
