@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from regard.runs import load as load
     from regard.scores import SCORES as SCORES
     from regard.swap import swap as swap
+    from regard.wrapped import attentive as attentive
 
 __version__ = "0.1.0"
 
@@ -56,7 +57,7 @@ NAMES = {
     "MAPS": "maps", "SCORES": "scores", "Attended": "attention", "Attention": "attention",
     "Attentive": "core.recorders", "MultiHead": "heads", "Place": "core.place", "attend": "attention",
     "attentions": "recording", "audit": "audits", "explain": "explanations", "intervene": "recording",
-    "load": "runs", "record": "recording", "swap": "swap",
+    "attentive": "wrapped", "load": "runs", "record": "recording", "swap": "swap",
 }  # fmt: skip
 __all__ = [*PACKAGES, *NAMES]
 

@@ -24,7 +24,7 @@ from regard.backends.plain import plain
 from regard.core.errors import ChangedError, ShapeError
 from regard.core.foreign_names import refuse
 from regard.core.place import Place
-from regard.core.recorders import Attentive, change_for, show
+from regard.core.recorders import Attentive, attends, change_for, changed_inputs, show
 from regard.core.shapes import check, check_float, check_rate, check_together, joined, widened
 from regard.kernels.common.operator import is_plain
 from regard.maps.table import MAPS, facts_of
@@ -268,7 +268,7 @@ def attend(
     """
     if other:
         refuse("attend", other)
-    if owner is not None and not isinstance(owner, Attentive):
+    if owner is not None and not attends(owner):
         name = type(owner).__name__
         raise TypeError(
             f"owner must be a regard.Attentive, by which record and intervene find it; got {name}. "
@@ -316,6 +316,7 @@ def run(
 
     With groups the query has `heads` heads, keys and values have heads / groups; all else is for `heads`.
     """
+    query, keys, values = changed_inputs(owner, query, keys, values)
     added = None if sink is None else _sink(sink, query, map)
     if groups > 1:
         query, keys, values = split(query, groups), *(split(t, groups, shared=True) for t in (keys, values))

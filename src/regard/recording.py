@@ -1,4 +1,4 @@
-"""Recording attentions, and changing their weights, from outside the model.
+"""Recording attentions, and changing their weights, query, keys or values, from outside the model.
 
 Both are context-local: other threads, and nested uses, do not see each other. Nothing is written into a
 module.
@@ -7,12 +7,13 @@ module.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from regard.core.errors import UnknownNameError
-from regard.core.recorders import Attentive, Change, Recorder, attached
+from regard.core.errors import ShapeError, UnknownNameError
+from regard.core.recorders import INPUTS, Change, Recorder, attached, attends
 
 if TYPE_CHECKING:
     from regard.attention import Attended
@@ -46,30 +47,69 @@ def record(model: nn.Module, paths: str | Sequence[str] = "*", *, grad: bool = F
 
 
 @contextmanager
-def intervene(model: nn.Module, change: Change, paths: str | Sequence[str] = "*") -> Iterator[None]:
+def intervene(
+    model: nn.Module,
+    change: Change,
+    paths: str | Sequence[str] = "*",
+    *,
+    heads: Sequence[int] | None = None,
+    on: Literal["weights", "query", "keys", "values"] = "weights",
+) -> Iterator[None]:
     """Replace the weights p (..., m, n) of the attentions whose path fits by change(p), of the same shape.
 
-    They run on the plain backend meanwhile: with the identity they equal the fast one to rounding. Under
-    `torch.utils.checkpoint`, backward belongs inside the block too: outside, torch raises a CheckpointError.
+    `on` says what else is replaced instead: the query (..., m, d), keys or values (..., n, d), as the score
+    sees them. With `heads`, counted from 0, these alone are given to `change`: (..., len(heads), m, n).
+
+    With changed weights they run on the plain backend: with the identity they equal the fast one to rounding.
+    Under `torch.utils.checkpoint`, backward belongs inside the block too: outside, torch raises a
+    CheckpointError.
     """
-    with attached(Recorder(attentions(model, paths), change=change)):
+    if on not in ("weights", *INPUTS):
+        raise ValueError(f"on must be weights, query, keys or values; got {on!r}.")
+    if heads is not None:
+        change = _of_heads(change, list(heads), on)
+    with attached(Recorder(attentions(model, paths), change=change, on=on)):
         yield
+
+
+def _of_heads(change: Change, heads: list[int], on: str) -> Change:
+    """The change of these heads alone: axis −3."""
+    if not heads or len(set(heads)) < len(heads) or min(heads) < 0:
+        raise ValueError(f"heads must be different numbers, counted from 0; got {heads}.")
+
+    def changed(whole: Tensor) -> Tensor:
+        there = whole.shape[-3] if whole.dim() > 2 else 0
+        if max(heads) >= there:
+            raise ShapeError(
+                f"heads must be below the number of heads, axis −3 of the {on} {tuple(whole.shape)}; "
+                f"got {heads}."
+            )
+        index = torch.tensor(heads, device=whole.device)
+        part = whole.index_select(-3, index)
+        new = change(part)
+        if not isinstance(new, Tensor) or new.shape != part.shape:
+            came = tuple(new.shape) if isinstance(new, Tensor) else type(new).__name__
+            raise ShapeError(
+                f"an intervention must return {on} of shape {tuple(part.shape)}, those of {len(heads)} "
+                f"heads; got {came}."
+            )
+        return whole.index_copy(-3, index, new.to(whole.dtype))
+
+    return changed
 
 
 def attentions(model: nn.Module, paths: str | Sequence[str] = "*") -> dict[nn.Module, str]:
     """The attentions inside a model by module path; the model itself, if it is one, has the path ""."""
     wanted = [paths] if isinstance(paths, str) else list(paths)
-    every: dict[nn.Module, str] = {
-        module: path for path, module in model.named_modules() if isinstance(module, Attentive)
-    }
+    every: dict[nn.Module, str] = {module: path for path, module in model.named_modules() if attends(module)}
     found = {m: path for m, path in every.items() if any(fnmatchcase(path, w) for w in wanted)}
     if not found:
         known = ", ".join(repr(path) for path in every.values())
         if not known:
             raise UnknownNameError(
-                f"{type(model).__name__} has no attention of regard. For those of torch: "
-                'regard.swap(model, map="softmax") first; for a module of your own: derive it from '
-                "regard.Attentive and call attend(..., owner=self)."
+                f"{type(model).__name__} has no attention of regard. For nn.MultiheadAttention and modules "
+                'that call scaled_dot_product_attention: regard.swap(model, map="softmax") first; for one '
+                "of your own: derive it from regard.Attentive and call attend(..., owner=self)."
             )
         raise UnknownNameError(
             f"no attention at {', '.join(map(repr, wanted))}. The attentions of this model: {known}."

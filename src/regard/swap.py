@@ -1,6 +1,8 @@
-"""swap: another map, or another score, in every `nn.MultiheadAttention` of a model you already have.
+"""swap: another map, or another score, in every attention of a model you already have.
 
-    regard.swap(model, map="entmax15")
+    regard.swap(model, map="entmax15")          regard.swap(model, map=None)  # its own again
+
+Every `nn.MultiheadAttention`, and every module that calls `scaled_dot_product_attention` (`regard.wrapped`).
 
 Each module stays where it is, with its parameters (optimizers stay valid), state dict and hooks, called as
 before: masks keep torch's meaning (True = hidden; a float mask is added to the scores). With map="softmax"
@@ -30,34 +32,46 @@ from regard.heads.multi_head import by_any_head
 from regard.masks import Causal, Mask, as_mask, from_hidden
 from regard.positions import Bias
 from regard.scores import Sum
+from regard.wrapped import callers, unwrap, wrap
 
 Model = TypeVar("Model", bound=nn.Module)
 
 
 def swap(
     model: Model,
-    map: str | Callable[..., Tensor] = "entmax15",
+    map: str | Callable[..., Tensor] | None = "entmax15",
     *,
     score: str | Callable[..., Tensor] = "scaled_dot",
     paths: str | Sequence[str] = "*",
 ) -> Model:
-    """Give every `nn.MultiheadAttention` whose path fits this map and score, in place; returns the model.
+    """Give every attention whose path fits this map and score, in place; returns the model.
 
-    `regard.attentions(model)` lists them then. Attentions of libraries that there is a bridge to
+    These are `nn.MultiheadAttention` and modules whose code calls `scaled_dot_product_attention`; one that
+    calls it in a helper function is named by its path. `regard.attentions(model)` lists them then. With
+    map=None they become what they were. Attentions of libraries that there is a bridge to
     (`regard.core.bridges`) are swapped as well. A map or score that is a module is copied for each attention;
     what it learns is new to an optimizer that already exists (`add_param_group`). Swap again to change the
     map again.
     """
+    if map is None:
+        return _undone(model, paths)
     bridged = [
         (bridge, path, module)
         for bridge in BRIDGES.values()
         for path, module in bridge.attentions(model).items()
         if _fits(path, paths)
     ]
-    found = _found(model, paths, needed=not bridged)
+    called = {
+        path: module
+        for path, module in callers(model, paths).items()
+        if not any(module is other for _, _, other in bridged)
+    }
+    found = _found(model, paths, needed=not bridged and not called)
     for bridge, _, module in bridged:
         bridge.swap(module, map, score)
     made = [(resolve_map(map), resolve_score(score, module.head_dim, module.head_dim)) for module in found]
+    for caller in called.values():
+        wrap(caller, map, score)
     for module, parts in zip(found, made, strict=True):
         for name, part in zip(("map", "score"), parts, strict=True):
             if isinstance(module, Swapped):
@@ -67,7 +81,26 @@ def swap(
         module._qkv_same_embed_dim = False  # read by nn.TransformerEncoderLayer alone: no shortcut
     for encoder in model.modules():
         if isinstance(encoder, nn.TransformerEncoder) and not found.keys().isdisjoint(encoder.modules()):
+            vars(encoder).setdefault("_used_nested_tensor", encoder.use_nested_tensor)
             encoder.use_nested_tensor = False  # the same for nn.TransformerEncoder
+    return model
+
+
+def _undone(model: Model, paths: str | Sequence[str]) -> Model:
+    for path, module in model.named_modules():
+        if not _fits(path, paths):
+            continue
+        unwrap(module)
+        if isinstance(module, Swapped):
+            for name in ("map", "score"):
+                delattr(module, name)
+            module._qkv_same_embed_dim = module.in_proj_weight is not None
+            module.__class__ = nn.MultiheadAttention  # type: ignore[assignment]
+    for encoder in model.modules():
+        if not any(isinstance(part, Swapped) for part in encoder.modules()):
+            used = vars(encoder).pop("_used_nested_tensor", None)
+            if isinstance(encoder, nn.TransformerEncoder) and used is not None:
+                encoder.use_nested_tensor = used
     return model
 
 
@@ -202,7 +235,11 @@ def _found(model: nn.Module, paths: str | Sequence[str], needed: bool) -> dict[n
     """The attentions to swap by their path; every refusal happens here."""
     every = {m: path for path, m in model.named_modules() if isinstance(m, nn.MultiheadAttention)}
     if not every and needed:
-        raise ValueError(f"{type(model).__name__} has no nn.MultiheadAttention: there is nothing to swap.")
+        raise ValueError(
+            f"{type(model).__name__} has no nn.MultiheadAttention and no module that calls "
+            "scaled_dot_product_attention: there is nothing to swap. One that calls it in a helper function "
+            "is named by its path: paths=[...]."
+        )
     found = {m: path for m, path in every.items() if _fits(path, paths)}
     if not found and needed:
         wanted = [paths] if isinstance(paths, str) else paths

@@ -6,10 +6,9 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from regard.attention import attend
 from regard.bench.attention_sparse import grouped_memory, settings_cases
+from regard.bench.attention_step import steps
 from regard.bench.imports import seconds_to_import
 from regard.bench.memory import peak
 from regard.bench.timed_case import SCALES, Claim, Measured, TimedCase
@@ -29,11 +28,6 @@ SIZES = [512, 2048, 8192]
 FEWER = {"sizes": SIZES[:1]}
 MEMORY_SIZES = [2048, 8192, 16384]
 GROUPS = ["sparse", "settings", "memory", "softmax", "heads", "decoding", "import"]
-CACHED = [4096, 16384]
-CACHED_BOUNDS: dict[str, dict[int, tuple[float, float]]] = {  # limit, aim
-    "softmax": {4096: (1.2, 1.0), 16384: (1.1, 1.0)},
-    "entmax15": {4096: (0.5, 0.3), 16384: (0.35, 0.2)},
-}
 SDPA = "scaled_dot_product_attention"
 MODES = {"forward": there, "forward + backward": there_and_back}
 FORWARD = {"normal": (1.4, 0.75), "peaked": (1.1, 0.75)}  # limit, aim, from 2,048 keys on
@@ -44,7 +38,7 @@ def cases(only: list[str] | None = None, sizes: list[int] | None = None) -> list
     """The cases of these groups (default: all), at these numbers of keys (default: the published ones)."""
     makers: dict[str, Callable[[list[int] | None], Iterator[TimedCase]]] = {
         "sparse": _sparse, "settings": settings_cases, "memory": _memory, "softmax": _softmax,
-        "heads": _heads, "decoding": _decoding, "import": _import,
+        "heads": _heads, "decoding": steps, "import": _import,
     }  # fmt: skip
     return [case for group in only or GROUPS for case in makers[group](sizes)]
 
@@ -144,51 +138,6 @@ def _step(go: Callable[[], torch.Tensor], module: nn.Module, x: Any, gradient: A
     else:
         module.train()
         torch.autograd.grad(go(), (x, *module.parameters()), gradient)
-
-
-def _decoding(sizes: list[int] | None) -> Iterator[TimedCase]:
-    claim = Claim("one decoding step, inference mode, 1 query, 64 keys, 8 heads", "attend with softmax", 3.0)
-    yield TimedCase(
-        "decoding", claim, "attend with entmax15, one decoding step", _decode, "forward", HEADS, 64, "normal"
-    )
-    for n in sizes or CACHED:
-        for map, bounds in CACHED_BOUNDS.items():
-            what = f"cached step, {map}, 1 query, 9 heads, 3 key/value heads, n = {n:,}"
-            claim = Claim(what, "the fastest of three spellings of SDPA, softmax", *bounds.get(n, ()))
-            run = partial(_cached_step, map, n)
-            yield TimedCase(
-                "decoding", claim, f"attend with {map}, {n:,} keys", run, "forward", 9, n, "normal"
-            )
-
-
-def _cached_step(map: str, n: int, effort: Effort) -> Measured:
-    """One query of 9 heads, three to each head of keys, in a cache of n."""
-    noise = torch.Generator().manual_seed(0)
-    query = torch.randn(1, 9, 1, WIDTH, generator=noise)
-    keys, values = (torch.randn(1, 3, n, WIDTH, generator=noise) for _ in range(2))
-    grouped = query.view(1, 3, 3, 1, WIDTH), keys.unsqueeze(2), values.unsqueeze(2)
-    spellings: list[Callable[[], Any]] = [
-        lambda: attend(*grouped, map=map),
-        lambda: sdpa(query, keys, values, enable_gqa=True),
-        lambda: sdpa(query.view(1, 3, 3, WIDTH), keys, values),
-        lambda: sdpa(query, keys.repeat_interleave(3, 1), values.repeat_interleave(3, 1)),
-    ]
-    with torch.inference_mode():
-        seconds, *others = medians(spellings, effort)
-    return Measured(seconds, min(others), support=None if map == "softmax" else mean_support(map, *grouped))
-
-
-def _decode(effort: Effort) -> Measured:
-    noise = torch.Generator().manual_seed(0)
-    query = torch.randn(1, HEADS, 1, WIDTH, generator=noise)
-    keys, values = (torch.randn(1, HEADS, 64, WIDTH, generator=noise) for _ in range(2))
-
-    def step(map: str) -> None:
-        with torch.inference_mode():
-            attend(query, keys, values, map=map)
-
-    seconds, other = medians([partial(step, "entmax15"), partial(step, "softmax")], effort)
-    return Measured(seconds, other, support=mean_support("entmax15", query, keys, values))
 
 
 def _import(sizes: list[int] | None) -> Iterator[TimedCase]:

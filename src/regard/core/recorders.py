@@ -32,6 +32,7 @@ from torch.autograd import Function
 from torch.utils.checkpoint import CheckpointFunction
 
 from regard.core.compiling import in_backward, untraced
+from regard.core.errors import ShapeError
 
 COMPILED = (
     "record and intervene look inside what is compiled: compile without fullgraph=True, "
@@ -40,8 +41,20 @@ COMPILED = (
 Change = Callable[[Tensor], Tensor]
 
 
+INPUTS = ("query", "keys", "values")
+
+
 class Attentive(nn.Module):
-    """A module that attends: what `record` and `intervene` find by its path."""
+    """A module that attends: what `record` and `intervene` find by its path.
+
+    A module of one's own derives from it and calls `regard.attend(..., owner=self)`. One that exists already
+    is made attentive by `regard.attentive`.
+    """
+
+
+def attends(module: object) -> bool:
+    """Whether `record` and `intervene` know this module: an Attentive, or one that was made attentive."""
+    return isinstance(module, Attentive) or getattr(getattr(module, "forward", None), "attends", False)
 
 
 @runtime_checkable
@@ -63,6 +76,7 @@ class Recorder:
     paths: dict[nn.Module, str]
     see: Callable[[str, Any], None] | None = None
     change: Change | None = None
+    on: str = "weights"  # what is changed: these, or the query, keys or values
     serial: int = field(default_factory=count(1).__next__)
 
 
@@ -96,9 +110,40 @@ def suspended() -> Iterator[None]:
         _recorders.reset(token)
 
 
-def change_for(owner: nn.Module | None) -> Change | None:
+def change_for(owner: nn.Module | None, on: str = "weights") -> Change | None:
     """What is done to the weights of this attention now, outermost intervention first; None if nothing."""
-    return None if owner is None or not active else _change_for(owner)
+    return None if owner is None or not active else _change_for(owner, on)
+
+
+def intervened(owner: nn.Module | None) -> bool:
+    """Whether anything is done to this attention now: to its weights, query, keys or values."""
+    return active > 0 and any(change_for(owner, on) is not None for on in ("weights", *INPUTS))
+
+
+def changed_inputs(
+    owner: nn.Module | None, query: Tensor, keys: Tensor, values: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Query, keys and values after the interventions on them."""
+    if owner is None or not active:
+        return query, keys, values
+    changed = [_changed(owner, on, t) for on, t in zip(INPUTS, (query, keys, values), strict=True)]
+    return changed[0], changed[1], changed[2]
+
+
+def _changed(owner: nn.Module, on: str, tensor: Tensor) -> Tensor:
+    change = change_for(owner, on)
+    if change is None:
+        return tensor
+    changed = change(tensor)
+    if not isinstance(changed, Tensor) or changed.shape != tensor.shape:
+        came = tuple(changed.shape) if isinstance(changed, Tensor) else type(changed).__name__
+        raise ShapeError(f"an intervention must return {on} of shape {tuple(tensor.shape)}; got {came}.")
+    return marked(changed.to(tensor.dtype), change)
+
+
+def looked_at(owner: nn.Module) -> bool:
+    """Whether what this attention does now is recorded."""
+    return active > 0 and _looked_at(owner)
 
 
 def show(owner: nn.Module, attended: Any) -> None:
@@ -107,8 +152,12 @@ def show(owner: nn.Module, attended: Any) -> None:
         _show(owner, attended)
 
 
-def _change_for(owner: nn.Module) -> Change | None:
-    changes = [(r.change, r.serial) for r in _recorders.get() if r.change is not None and owner in r.paths]
+def _change_for(owner: nn.Module, on: str) -> Change | None:
+    changes = [
+        (r.change, r.serial)
+        for r in _recorders.get()
+        if r.change is not None and r.on == on and owner in r.paths
+    ]
     if not changes:
         return None
     if not torch.is_grad_enabled():
@@ -158,6 +207,10 @@ def _refuse_reentrant_checkpoint() -> None:
         frame = frame.f_back  # type: ignore[assignment]
 
 
+def _looked_at(owner: nn.Module) -> bool:
+    return not in_backward() and any(r.see is not None and owner in r.paths for r in _recorders.get())
+
+
 def _show(owner: nn.Module, attended: Any) -> None:
     if in_backward():
         return
@@ -166,5 +219,5 @@ def _show(owner: nn.Module, attended: Any) -> None:
             recorder.see(recorder.paths[owner], attended)
 
 
-for function in (_change_for, _show):
+for function in (_change_for, _looked_at, _show):
     untraced(function, COMPILED)

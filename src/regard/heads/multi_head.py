@@ -24,7 +24,7 @@ from regard.core import recorders
 from regard.core.errors import ShapeError
 from regard.core.foreign_names import refuse
 from regard.core.place import Place
-from regard.core.recorders import Attentive, change_for, show
+from regard.core.recorders import Attentive, intervened, show
 from regard.core.shapes import check, check_rate
 from regard.maps.table import facts_of
 from regard.masks import Causal, Mask, Window, as_mask
@@ -166,7 +166,7 @@ class MultiHead(Attentive):
         written = past.write(layer, k, v)
         dropout = self.dropout if self.training else 0.0
         context = None
-        if self.sink is None and self.value_term is None and not dropout and change_for(self) is None:
+        if self.sink is None and self.value_term is None and not dropout and not intervened(self):
             context = branching(q, *written, past.ancestors, self.score, self.map, place)
         if context is not None and not recorders.active:
             return self._joined(context)
