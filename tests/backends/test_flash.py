@@ -216,10 +216,7 @@ def test_a_bias_of_minus_infinity_hides_and_may_leave_nothing(small):
         torch.testing.assert_close(context, plain(call)[0])
         assert (context[..., 3, :] == 0).all()
         for a, b in zip(
-            *(
-                torch.autograd.grad(z.sum(), leaves[:3], retain_graph=True)
-                for z in (context, plain(call)[0])
-            ),
+            *(torch.autograd.grad(z.sum(), leaves[:3], retain_graph=True) for z in (context, plain(call)[0])),
             strict=True,
         ):
             torch.testing.assert_close(a, b)

@@ -5,8 +5,8 @@ Function: asked for with `create_graph`, it is that of the plain steps. What bac
 `save_for_backward`, not in a graph of its own: checkpointing would run everything again for each such graph.
 
 On the CPU a call is cut into tiles (`flash_tiles`), and what a mask hides is skipped. Heads that share keys
-(axes of size 1) share them here too. Under torch.compile and on other devices calls without terms go to
-`scaled_dot_product_attention` as they are (`flash_whole`).
+(axes of size 1) share them here too. Under torch.compile and torch.jit.trace, and on other devices, calls
+without terms go to `scaled_dot_product_attention` as they are (`flash_whole`).
 """
 
 from collections.abc import Callable
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from regard.backends.call import Call
 from regard.backends.flash_bias import Terms
+from regard.backends.flash_second import by_plain_steps
 from regard.backends.flash_steps import Inputs, Softmax, padded
 from regard.backends.flash_tiles import Layout, tiles_of
 from regard.backends.flash_whole import by_torch
@@ -32,7 +33,7 @@ def flash(call: Call) -> Tensor | None:
     """Context (..., m, d_v); None if this is no softmax, or its scores are no dot products and terms."""
     if call.name != "softmax" or not isinstance(call.score, Score):
         return None
-    if torch.compiler.is_compiling() or call.query.device.type != "cpu":
+    if call.query.device.type != "cpu" or torch.compiler.is_compiling() or torch._C._get_tracing_state():
         return by_torch(call)
     if call.dropout and not is_plain(call.query, call.keys, call.values):
         return None
@@ -86,6 +87,7 @@ class _Flash(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
         *tensors, softmax = inputs
+        context: Tensor
         context, sums = softmax.forward(tensors)
         mask = softmax.terms.mask  # its tensors are saved so that torch sees whether they were changed
         held = [t for part in mask.parts() for t in vars(part).values()] if mask is not None else []
@@ -100,8 +102,8 @@ class _Flash(torch.autograd.Function):
         needed = ctx.needs_input_grad[:6]
         if not torch.is_grad_enabled():
             return *ctx.softmax.backward(inputs, context, sums, gradient, needed), None
-        apart = [None if t is None else t.view_as(t) for t in inputs]  # even where they are one tensor
-        again = ctx.softmax.differentiable(apart)
+        apart: Any = [None if t is None else t.view_as(t) for t in inputs]  # even where they are one tensor
+        again = by_plain_steps(ctx.softmax, apart)
         wanted = [t for t, need in zip(apart, needed, strict=True) if need]
         grads = iter(torch.autograd.grad(again, wanted, gradient, create_graph=True, allow_unused=True))
         return *(next(grads) if need else None for need in needed), None

@@ -61,7 +61,7 @@ class Softmax:
         else:
             context = q.new_empty(a, m, b, g, v.shape[-1]).permute(0, 2, 3, 1, 4)  # as heads are joined later
             sums = q.new_empty(a, b, g, m)
-            for tile in self._small():
+            for tile in self.small():
                 rows = slice(tile.start, tile.stop)
                 for one in range(g):
                     if not tile.width:
@@ -76,21 +76,21 @@ class Softmax:
 
     def backward(
         self, inputs: Inputs, context: Tensor, sums: Tensor, gradient: Tensor, needed: Sequence[bool]
-    ) -> list[Tensor | None]:
-        """The gradients of the inputs."""
+    ) -> list[Any]:
+        """The gradients of the inputs, None where none is needed."""
         q, k, v, bias, table, sink = inputs
         gradient = gradient if gradient.stride(-1) == 1 else gradient.contiguous()
         slow = self.written or needed[3] or needed[4]
         if len(self.tiles) == 1 and q.shape[2] == 1 and table is None and not slow:
             found = self._kernel_backward(self.tiles[0], 0, inputs, context, sums, gradient)
-            grads = [found[0].unsqueeze(2), *found[1:], None, None]
+            grads: list[Any] = [found[0].unsqueeze(2), *found[1:], None, None]
         else:
-            grads = [torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)]
-            grads += [
-                torch.zeros_like(t) if need else None for t, need in ((bias, needed[3]), (table, needed[4]))
-            ]
+            grads = [torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v), None, None]
+            for at, term in ((3, bias), (4, table)):
+                if needed[at] and term is not None:
+                    grads[at] = torch.zeros_like(term)
             delta = (context * gradient).sum(-1) if slow else None
-            for tile in self._small(slow):
+            for tile in self.small(slow):
                 for one in range(q.shape[2]):
                     rows = grads[0][:, :, one, tile.start : tile.stop]
                     if not tile.width:
@@ -110,7 +110,7 @@ class Softmax:
             grads.append(None)
         return grads
 
-    def _small(self, slow: bool = False) -> Iterator[Tile]:
+    def small(self, slow: bool = False) -> Iterator[Tile]:
         """The tiles, those that are written out with fewer queries."""
         for tile in self.tiles:
             if not (self.written or slow):
@@ -150,7 +150,7 @@ class Softmax:
         q, k, v = self._cut(tile, g, inputs)
         added, visible = self.terms.added(tile, g, inputs[3], inputs[4], q)
         context, sums = v.new_empty(*q.shape[:3], v.shape[-1]), q.new_empty(q.shape[:3])
-        for number, (i, some) in enumerate(pieces(*q.shape[:2], q.shape[2] * tile.width)):
+        for number, (i, some) in enumerate(pieces(q.shape[0], q.shape[1], q.shape[2] * tile.width)):
             theta = self._scores(q[i, some], k[i, some], _part(added, i, some), _part(visible, i, some))
             top = theta.amax(-1, keepdim=True)
             top = torch.where(top == HIDDEN, 0, top)
@@ -158,7 +158,7 @@ class Softmax:
             total = p.sum(-1, keepdim=True)
             total = torch.where(total == 0, 1, total)
             if self.rate:
-                p = dropped(p, self.rate, self._key(tile, g, number))
+                p = dropped(p, self.rate, self.key(tile, g, number))
             context[i, some] = torch.bmm(p, v[i, some]).div_(total)
             sums[i, some] = (top + total.log()).squeeze(-1)
         return (context, sums) if inputs[4] is None else (context.flip(-2), sums.flip(-1))
@@ -174,8 +174,8 @@ class Softmax:
         if table is not None:
             dz, sums, delta = dz.flip(-2), sums.flip(-1), delta.flip(-1)
         high, width = q.shape[2], tile.width
-        for number, (i, some) in enumerate(pieces(*q.shape[:2], high * width)):
-            here, at = (i, some), self._key(tile, g, number)
+        for number, (i, some) in enumerate(pieces(q.shape[0], q.shape[1], high * width)):
+            here, at = (i, some), self.key(tile, g, number)
             p = self._scores(q[here], k[here], _part(added, *here), _part(visible, *here))
             slope = None if self.terms.cap is None else 1 - (p / self.terms.cap) ** 2
             p = p.sub_(sums[here].unsqueeze(-1)).exp_()
@@ -202,7 +202,7 @@ class Softmax:
                 self._add_table(tile, g, skew, grads[4], i, some)
 
     def _add_bias(self, tile: Tile, g: int, ds: Tensor, grad: Tensor, i: int, some: slice) -> None:
-        own = _part(_one(grad, g), i, some)  # (b or 1, m or 1, n or 1)
+        own = _part(part_of(grad, g), i, some)  # (b or 1, m or 1, n or 1)
         if own.shape[0] == 1:
             ds = ds.sum(0, keepdim=True)
         if own.shape[1] == 1:
@@ -217,7 +217,7 @@ class Softmax:
             own.index_add_(-1, tile.index, ds)
 
     def _add_table(self, tile: Tile, g: int, skew: Tensor, grad: Tensor, i: int, some: slice) -> None:
-        own = _part(_one(grad, g), i, some)  # (b or 1, m or 1, L)
+        own = _part(part_of(grad, g), i, some)  # (b or 1, m or 1, L)
         if own.shape[0] == 1:
             skew = skew.sum(0, keepdim=True)
         if own.shape[1] == 1:
@@ -233,68 +233,13 @@ class Softmax:
             theta.div_(self.terms.cap).tanh_().mul_(self.terms.cap)
         return theta if visible is None else theta.masked_fill_(~visible, HIDDEN)
 
-    def _key(self, tile: Tile, g: int, number: int) -> int:
+    def key(self, tile: Tile, g: int, number: int) -> int:
         """Of the random numbers of one piece of a tile."""
         return (self.seed + (tile.start * 1009 + g) * 100_003 + number) % (1 << 62)
 
-    def differentiable(self, inputs: Inputs) -> Tensor:
-        """The context by plain steps, each query against all its keys, for second derivatives."""
-        q, k, v, bias, table, sink = inputs
-        a, b, g, m = q.shape[:4]
-        blocks = []
-        for tile in self._small(slow=len(self.tiles) > 1):
-            rows = slice(tile.start, tile.stop)
-            parts = []
-            for one in range(g):
-                if not tile.width:
-                    parts.append(q.new_zeros(a, b, tile.stop - tile.start, v.shape[-1]))
-                    continue
-                query = q[:, :, one, rows]
-                theta = query @ tile.keys(k).mT
-                if bias is not None:
-                    own = _one(bias, one)
-                    own = own if own.shape[-2] == 1 else own[..., rows, :]
-                    theta = theta + (own if own.shape[-1] == 1 else tile.keys(own, -1))
-                if table is not None:
-                    theta = theta + self._table(tile, _one(table, one))
-                if self.terms.cap is not None:
-                    theta = self.terms.cap * (theta / self.terms.cap).tanh()
-                visible = self.terms.visible(tile, one, q.device)
-                if self.causal:
-                    visible = torch.ones(theta.shape[-2:], dtype=torch.bool, device=q.device).tril()
-                if visible is not None:
-                    theta = theta.masked_fill(~visible, HIDDEN)
-                if sink is not None:
-                    more = _one(sink, one)
-                    more = more if more.shape[-1] == 1 else more[..., rows]
-                    theta = torch.cat([theta, more.unsqueeze(-1).expand(*theta.shape[:-1], 1)], -1)
-                dead = (theta == HIDDEN).all(-1, keepdim=True)
-                p = theta.masked_fill(dead, 0).softmax(-1).masked_fill(dead, 0)[..., : tile.width]
-                if self.rate:
-                    p = p * self._kept(tile, one, p, table is not None)
-                parts.append(p @ tile.keys(v))
-            blocks.append(torch.stack(parts, 2))
-        return torch.cat(blocks, -2)
 
-    def _table(self, tile: Tile, table: Tensor) -> Tensor:
-        """The bias by distance of a tile, written out."""
-        i = torch.arange(tile.start, tile.stop, device=table.device).unsqueeze(-1)
-        j = torch.arange(tile.first, tile.last, device=table.device)
-        index = (j - i - self.terms.first).clamp(0, table.shape[-1] - 1)
-        if table.shape[-2] == 1:
-            return table.squeeze(-2)[..., index]
-        own = table[..., tile.start : tile.stop, :]
-        return own.gather(-1, index.expand(*own.shape[:-1], -1))
-
-    def _kept(self, tile: Tile, g: int, p: Tensor, flipped: bool) -> Tensor:
-        """What dropout multiplies the weights of a tile by."""
-        kept = torch.ones_like(p)
-        for number, (i, some) in enumerate(pieces(*p.shape[:2], p.shape[2] * tile.width)):
-            kept[i, some] = dropped(kept[i, some].detach(), self.rate, self._key(tile, g, number))
-        return kept.flip(-2) if flipped else kept
-
-
-def _one(tensor: Tensor, g: int) -> Tensor:
+def part_of(tensor: Tensor, g: int) -> Tensor:
+    """Of (a, b, g or 1, …) what belongs to one of g."""
     return tensor[:, :, g if tensor.shape[2] > 1 else 0]
 
 

@@ -98,7 +98,7 @@ def tiles_of(mask: Mask | None, m: int, n: int, axes: int, device: torch.device,
     tall = SHORT if int(found.sum()) * 4 <= found.numel() else TALL
     if tall > SHORT:
         found = torch.stack([part.any(0) for part in found.split(tall // SHORT)])
-    return [_tile(start, min(start + tall, m), row, n, gaps) for start, row in zip(range(0, m, tall), found)]
+    return [_tile(tall * at, min(tall * at + tall, m), row, n, gaps) for at, row in enumerate(found)]
 
 
 def _tile(start: int, stop: int, row: Tensor, n: int, gaps: bool) -> Tile:

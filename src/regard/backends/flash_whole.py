@@ -1,4 +1,4 @@
-"""Softmax of dot products by `scaled_dot_product_attention` as it is: while compiling, and on other devices."""
+"""Softmax of dot products by `scaled_dot_product_attention`: while compiling, and on other devices."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from regard.masks import Causal
 
 def by_torch(call: Call) -> Tensor | None:
     """Context (..., m, d_v); None if the call has terms, dropout or a sink, or its mask needs much memory."""
-    causal = type(call.mask) is Causal and call.m == call.n
+    causal = type(call.mask) is Causal and bool(call.m == call.n)  # torch.jit has tensors for sizes
     if call.dropout or call.sink is not None:
         return None
     if call.mask is not None and not causal and _written(call) > call.n << 10:

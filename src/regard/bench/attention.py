@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from regard.attention import attend
+from regard.bench.attention_masks import of_masks, of_own_maps, of_windows
 from regard.bench.imports import seconds_to_import
 from regard.bench.memory import peak
 from regard.bench.timed_case import SCALES, Claim, Measured, TimedCase
@@ -27,7 +28,7 @@ from regard.heads import MultiHead
 SIZES = [512, 2048, 8192]
 FEWER = {"sizes": SIZES[:1]}
 MEMORY_SIZES = [2048, 8192, 16384]
-GROUPS = ["sparse", "memory", "softmax", "heads", "decoding", "import"]
+GROUPS = ["sparse", "memory", "softmax", "masks", "window", "heads", "decoding", "import"]
 CACHED = [4096, 16384]
 CACHED_BOUNDS: dict[str, dict[int, tuple[float, float]]] = {  # limit, aim
     "softmax": {4096: (1.2, 1.0), 16384: (1.1, 1.0)},
@@ -43,7 +44,7 @@ def cases(only: list[str] | None = None, sizes: list[int] | None = None) -> list
     """The cases of these groups (default: all), at these numbers of keys (default: the published ones)."""
     makers: dict[str, Callable[[list[int] | None], Iterator[TimedCase]]] = {
         "sparse": _sparse, "memory": _memory, "softmax": _softmax, "heads": _heads,
-        "decoding": _decoding, "import": _import,
+        "decoding": _decoding, "import": _import, "masks": of_masks, "window": of_windows,
     }  # fmt: skip
     return [case for group in only or GROUPS for case in makers[group](sizes)]
 
@@ -81,6 +82,8 @@ def _memory(sizes: list[int] | None) -> Iterator[TimedCase]:
         yield TimedCase(
             "memory", claim, what, partial(_peaks, n), "forward + backward", HEADS * n, n, "normal"
         )
+
+    yield from of_own_maps(sizes)
 
 
 def _peaks(n: int, effort: Effort) -> Measured:
