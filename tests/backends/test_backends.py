@@ -59,14 +59,17 @@ def compare(backend, call, leaves, tol=1e-9):
             torch.testing.assert_close(a, b, rtol=tol, atol=tol)
 
 
+def in_three(monkeypatch, made):
+    """Three blocks, the last one shorter."""
+    monkeypatch.setattr(block_backend, "budget", lambda call: block_backend.size(made) // 3)
+
+
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("map", ROWS)
 @pytest.mark.parametrize("terms", TERMS)
 def test_the_block_backend(monkeypatch, terms, map, mask):
     made, leaves = call(TERMS[terms](), map, MASKS[mask]())
-    monkeypatch.setattr(
-        block_backend, "BUDGET", block_backend.size(made) // 3
-    )  # three blocks, the last one shorter
+    in_three(monkeypatch, made)
     compare(block_backend.blocks, made, leaves)
 
 
@@ -74,7 +77,6 @@ def test_the_block_backend(monkeypatch, terms, map, mask):
 @pytest.mark.parametrize("score", [name for name in SCORES if SCORES[name].factored])
 def test_the_flash_backend(score, mask):
     made, leaves = call(score, "softmax", MASKS[mask]())
-    assert flash.takes(made)
     compare(flash.flash, made, leaves)
     square, leaves = call(
         score, "softmax", MASKS[mask]() if mask in ("nothing", "causal", "lengths") else None, m=N
@@ -122,13 +124,50 @@ def test_each_backend_is_chosen_where_it_applies(monkeypatch):
     assert backend(map="sigmoid", n=3000) == "blocks"
     assert backend(map="entmax15", n=512) == "sparse"
     assert backend(map=lambda s: s.softmax(-1)) == "plain"
-    assert backend(mask=Causal() & Lengths(torch.tensor([3000])), n=3000) == "blocks"
+    assert backend(map=lambda s: s.softmax(-1), n=3000) == "blocks"
+    assert backend(mask=Causal() & Lengths(torch.tensor([3000])), n=3000) == "flash"
+    assert backend(score=ScaledDot() + Order(), n=3000) == "blocks"
+
+
+def test_a_map_of_ones_own_says_that_it_looks_at_other_rows_or_draws_numbers(monkeypatch):
+    taken = []
+    real = dispatch.plain
+    monkeypatch.setattr(dispatch, "plain", lambda c: (taken.append("plain"), real(c))[1])
+    monkeypatch.setattr(dispatch, "LARGE", 0)
+    x = torch.randn(1, 5, 4)
+
+    def columns(scores):
+        return scores.softmax(-2)
+
+    columns.acts_on = "matrix"
+    want = (x @ x.mT / 2).softmax(-2) @ x
+    torch.testing.assert_close(regard.attend(x, x, map=columns).context, want)
+    assert taken == ["plain"]
+
+    def noisy(scores):
+        return (scores + torch.randn_like(scores)).softmax(-1)
+
+    torch.manual_seed(0)
+    seen = regard.attend(x, x, map=noisy)
+    torch.manual_seed(0)
+    torch.testing.assert_close(seen.weights, noisy(x @ x.mT / 2))  # those of the context, drawn once
+    torch.testing.assert_close(seen.weights @ x, seen.context)
+    assert taken == ["plain"] * 2
+
+    def quiet(scores):
+        return scores.softmax(-1)
+
+    regard.attend(x, x, map=quiet)
+    assert taken == ["plain"] * 2
+    quiet.stochastic = True
+    regard.attend(x, x, map=quiet)
+    assert taken == ["plain"] * 3
 
 
 def test_dropout_on_the_block_backend_is_the_same_again_in_backward(monkeypatch):
     """With values of 1 the context is the weight kept; its gradient must agree with it, draw for draw."""
     made, (q, k, v) = call("scaled_dot", "softmax", None, dropout=0.5)
-    monkeypatch.setattr(block_backend, "BUDGET", block_backend.size(made) // 3)
+    in_three(monkeypatch, made)
     context = block_backend.blocks(made)
     (g,) = torch.autograd.grad(context.sum(), v)
     torch.testing.assert_close((g * v).sum(), context.sum())
@@ -178,7 +217,7 @@ class Rotary(Factored):
 )
 def test_a_score_whose_factors_depend_on_positions(monkeypatch, backend, map):
     made, leaves = call(Rotary(), map, Causal(), m=130, n=140)
-    monkeypatch.setattr(block_backend, "BUDGET", block_backend.size(made) // 3)
+    in_three(monkeypatch, made)
     compare(
         {"blocks": block_backend.blocks, "flash": flash.flash, "sparse": sparse.sparse}[backend], made, leaves
     )

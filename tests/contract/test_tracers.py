@@ -13,8 +13,8 @@ from torch.utils.flop_counter import FlopCounterMode
 import regard
 from regard import MAPS, attend
 from regard.backends import blocks as block_backend
-from regard.backends import dispatch
-from regard.masks import Causal
+from regard.backends import dispatch, flash_tiles
+from regard.masks import Blocks, Causal, Documents, Lengths, Prefix, Window
 
 FEW = ["entmax15", "sparsemax", "softmax", "sigmoid"]
 few_maps = pytest.mark.parametrize("map", FEW)
@@ -62,6 +62,69 @@ def test_jit_trace(map, grad):
     x = made(grad=grad)
     traced = torch.jit.trace(lambda z: fast(z, map), x, check_trace=False)
     torch.testing.assert_close(traced(2 * x), steps(2 * x, map))
+
+
+MASKS = {
+    "window": lambda: Window(5) & Causal(),
+    "lengths": lambda: Causal() & Lengths(torch.tensor([N - 3])),
+    "documents": lambda: Documents(torch.arange(N) // 30),
+    "either": lambda: Prefix(3) | Documents(torch.arange(N) % 7),
+    "blocks": lambda: ~Blocks(torch.eye(5).bool(), 50),
+}
+every_mask = pytest.mark.parametrize("mask", MASKS)
+
+
+@pytest.fixture
+def tiled(monkeypatch):
+    """Tiles that 200 keys are cut into."""
+    monkeypatch.setattr(flash_tiles, "TALL", 64)
+    monkeypatch.setattr(flash_tiles, "SHORT", 32)
+
+
+def under(z, mask):
+    return attend(z, z, mask=MASKS[mask]()).context
+
+
+def by_hand(z, mask):
+    visible = MASKS[mask]().rows(0, N, N, N, 2, z.device)
+    return (z @ z.mT / D**0.5).masked_fill(~visible, -torch.inf).softmax(-1) @ z
+
+
+@every_mask
+def test_make_fx_under_a_mask(tiled, mask):
+    x = made(grad=True)
+    torch.testing.assert_close(slope(under, x, mask), slope(by_hand, x, mask))
+    traced = make_fx(lambda z: slope(under, z, mask))(x)
+    other = (2 * x).detach().requires_grad_()
+    torch.testing.assert_close(traced(other), slope(by_hand, other, mask))
+
+
+@every_mask
+def test_fake_tensors_under_a_mask(tiled, mask):
+    with FakeTensorMode():
+        x = made(grad=True)
+        assert slope(under, x, mask).shape == x.shape
+
+
+@every_mask
+def test_compiled_under_a_mask(tiled, mask):
+    torch._dynamo.reset()
+    x = made(grad=True)
+    shown = MASKS[mask]()
+    run = torch.compile(lambda z, _: attend(z, z, mask=shown).context, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(slope(run, x, mask), slope(by_hand, x, mask))
+
+
+def test_a_checkpoint_under_a_mask_runs_its_function_twice(tiled):
+    runs, x = [], made(grad=True)
+
+    def function(z):
+        runs.append(1)
+        return under(under(z, "window"), "documents")
+
+    found = torch.autograd.grad(checkpoint(function, x, use_reentrant=False).square().sum(), x)
+    assert len(runs) == 2
+    assert torch.equal(found[0], torch.autograd.grad(function(x).square().sum(), x)[0])
 
 
 @few_maps
@@ -145,7 +208,7 @@ def test_a_checkpoint_runs_its_function_twice(monkeypatch, backend, count):
     map = {"flash": "softmax", "sparse": "entmax15"}.get(backend, "sigmoid")
     if backend == "blocks":
         monkeypatch.setattr(dispatch, "LARGE", 0)
-        monkeypatch.setattr(block_backend, "BUDGET", N * N)
+        monkeypatch.setattr(block_backend, "budget", lambda call: N * N)
     heads = torch.nn.ModuleList(regard.MultiHead(D, 2, map=map) for _ in range(count)).double()
     runs = []
 

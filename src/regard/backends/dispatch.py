@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from regard.backends import flash, sparse, step
-from regard.backends.blocks import blocks, size
+from regard.backends.blocks import blocks, by_rows, size
 from regard.backends.call import Call
 from regard.backends.plain import plain
 
@@ -14,14 +14,18 @@ LARGE = 1 << 22  # numbers of size m × n, above which memory counts
 def dispatch(call: Call) -> tuple[Tensor, Tensor | None]:
     """Context (..., m, d_v), and the weights (..., m, n) where they have to be kept or came anyway."""
     facts = call.facts
-    if call.change is not None or facts is None or facts.acts_on == "matrix" or facts.stochastic:
+    if call.change is not None:
+        return plain(call)
+    if facts is None:  # a map of the user's own: it may draw random numbers, so small weights are kept
+        return (blocks(call), None) if not transformed() and _large(call) and by_rows(call) else plain(call)
+    if facts.acts_on == "matrix" or facts.stochastic:
         return plain(call)
     if transformed():
         return plain(call)[0], None
     if step.takes(call) and (context := step.step(call)) is not None:
         return context, None
-    if flash.takes(call):
-        return flash.flash(call), None
+    if (context := flash.flash(call)) is not None:
+        return context, None
     if sparse.takes(call) and (context := sparse.sparse(call)) is not None:
         return context, None
     return (blocks(call) if _large(call) else plain(call)[0]), None

@@ -1,8 +1,12 @@
-"""The flash backend: softmax of a dot product through torch's own `scaled_dot_product_attention`.
+"""The flash backend: softmax of dot products, with any mask and the terms of `Products`, by torch's kernels.
 
 Its fused kernels keep no m × n numbers, and have no second derivative. So the gradient is taken inside a
 Function: asked for with `create_graph`, it is that of the plain steps. What backward needs is saved by
 `save_for_backward`, not in a graph of its own: checkpointing would run everything again for each such graph.
+
+On the CPU a call is cut into tiles (`flash_tiles`), and what a mask hides is skipped. Heads that share keys
+(axes of size 1) share them here too. Under torch.compile and torch.jit.trace, and on other devices, calls
+without terms go to `scaled_dot_product_attention` as they are (`flash_whole`).
 """
 
 from collections.abc import Callable
@@ -10,124 +14,96 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
-from torch.nn.attention import SDPBackend
-from torch.utils.flop_counter import (
-    flop_registry,
-    register_flop_formula,
-    sdpa_backward_flop_count,
-    sdpa_flop_count,
-)
 
 from regard.backends.call import Call
+from regard.backends.flash_bias import Terms
+from regard.backends.flash_second import by_plain_steps
+from regard.backends.flash_steps import Inputs, Softmax, padded
+from regard.backends.flash_tiles import Layout, tiles_of
+from regard.backends.flash_whole import by_torch
 from regard.core.shapes import widened
+from regard.kernels.common.operator import is_plain
 from regard.masks import Causal
-from regard.scores.score import Factored
+from regard.scores.score import Products, Score
 
-ATEN = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-ATEN_BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-if ATEN not in flop_registry:  # torch counts 0 for its kernels on the CPU
-    register_flop_formula(ATEN)(lambda *shapes, **_: sdpa_flop_count(*shapes[:3]))
-    register_flop_formula(ATEN_BACKWARD)(lambda *shapes, **_: sdpa_backward_flop_count(*shapes[:4]))
+SHARED = 32  # queries that share keys, above which a mask makes one tile for each too slow
 
 
-def takes(call: Call) -> bool:
-    """Whether the call is a softmax of dot products, under a mask that torch takes without m × n memory."""
-    if (
-        call.name != "softmax"
-        or not isinstance(call.score, Factored)
-        or call.dropout
-        or call.sink is not None
-    ):
-        return False
-    return call.mask is None or _is_causal(call) or _written(call) <= call.n << 10
-
-
-def flash(call: Call) -> Tensor:
-    """Context (..., m, d_v)."""
-    query, keys = call.factors()
-    visible = None if _is_causal(call) else call.visible(0, call.m)
-    if visible is not None and call.sees is not None:
-        visible = visible | ~call.sees.unsqueeze(-1)  # torch wants every query to see something: undone below
-    causal = call.mask is not None and visible is None
-    batch = call.batch
-    query, keys, values = (t.expand(*batch, *t.shape[-2:]) for t in (query, keys, widened(call.values)))
-    if torch.compiler.is_compiling() or not call.tracked or not _fused(query, keys, values, visible, causal):
-        context = _sdpa(query, keys, values, visible, causal)
-    else:
-        run: Callable[..., Tensor] = _Flash.apply
-        context = run(query, keys, values, visible, causal)
-    return context if call.sees is None else torch.where(call.sees.unsqueeze(-1), context, 0)
-
-
-def _is_causal(call: Call) -> bool:
-    return isinstance(call.mask, Causal) and call.m == call.n
-
-
-def _written(call: Call) -> int:
-    """Numbers in the mask when it is written out for torch."""
-    assert call.mask is not None
-    one = call.mask.rows(0, min(1, call.m), call.m, call.n, len(call.batch), call.query.device)
-    ends = call.mask.interval(call.m, call.n, len(call.batch), call.query.device)
-    by_row = ends is None or ends[0].shape[-1] > 1 or ends[1].shape[-1] > 1
-    return one.numel() * (call.m if by_row else 1)
-
-
-def _sdpa(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None, causal: bool) -> Tensor:
-    return F.scaled_dot_product_attention(query, keys, values, visible, is_causal=causal, scale=1.0)
-
-
-def _fused(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None, causal: bool) -> bool:
-    """Whether torch takes a fused kernel for these, not its own plain steps, which have all derivatives."""
-    choice: int = torch._fused_sdp_choice(query, keys, values, visible, 0.0, causal, scale=1.0)
-    return choice != int(SDPBackend.MATH.value)
-
-
-def _added(visible: Tensor | None, like: Tensor) -> Tensor | None:
-    """The mask as the CPU's kernel wants it: 0 or −inf."""
-    if visible is None:
+def flash(call: Call) -> Tensor | None:
+    """Context (..., m, d_v); None if this is no softmax, or its scores are no dot products and terms."""
+    if call.name != "softmax" or not isinstance(call.score, Score):
         return None
-    return torch.zeros_like(visible, dtype=like.dtype).masked_fill(~visible, float("-inf"))
+    if call.query.device.type != "cpu" or torch.compiler.is_compiling() or torch._C._get_tracing_state():
+        return by_torch(call)
+    if call.dropout and not is_plain(call.query, call.keys, call.values):
+        return None
+    products = call.products()
+    return None if products is None else _tiled(call, products, widened(call.values))
+
+
+def _tiled(call: Call, products: Products, values: Tensor) -> Tensor:
+    query, keys, m, n = products.query, products.keys, call.m, call.n
+    if n == 0 or m == 0:
+        return values.new_zeros(*call.batch, m, values.shape[-1]) + 0 * query.sum()
+    causal = type(call.mask) is Causal and m == n and products.bare
+    bare = call.mask is None and products.bare and call.sink is None
+    layout = Layout.of(call.batch, keys, values, most=1 << 62 if bare else SHARED)
+    q = layout.shaped(query, 2, whole=True)  # (a, b, g, m, d)
+    k, v = (layout.shaped(t, 2)[:, :, 0] for t in (keys, values))
+    k, v = (t.expand(*q.shape[:2], *t.shape[-2:]) for t in (k, v))
+    if bare and q.shape[2] > 1:  # each key meets all queries: one tile, however they are ordered
+        q = q.flatten(2, 3).unsqueeze(2)
+    causal = causal and q.shape[2] == 1
+    terms = Terms(layout, None if causal else call.mask, m, n, cap=products.cap)
+    bias = table = sink = None
+    if products.bias is not None:
+        bias = products.bias if products.bias.dim() > 1 else products.bias.reshape(1, -1)
+        bias = layout.shaped(bias.to(q.dtype), 2)
+    if products.distance is not None:
+        table = layout.shaped(products.distance.table.to(q.dtype), 2)
+        terms = Terms(layout, terms.mask, m, n, products.distance.first, products.cap)
+    if call.sink is not None:
+        sink = layout.shaped(call.sink.to(q.dtype), 1)
+    if not call.dropout and products.cap is None:  # the kernel wants one width
+        width = max(q.shape[-1], v.shape[-1])
+        q, k, v = (padded(t, width) for t in (q, k, v))
+    q, k, v = (t if t.stride(-1) == 1 or t.shape[-1] == 1 else t.contiguous() for t in (q, k, v))
+    tiles = tiles_of(terms.mask, q.shape[3], n, len(call.batch), q.device, gaps=table is None)
+    seed = int(torch.randint(0, 1 << 62, ())) if call.dropout else 0
+    context = _run((q, k, v, bias, table, sink), Softmax(terms, tiles, causal, call.dropout, seed))
+    if context.shape[-1] != values.shape[-1]:
+        context = context[..., : values.shape[-1]]
+    return context.reshape(*call.batch, m, values.shape[-1])
+
+
+def _run(inputs: Inputs, softmax: Softmax) -> Tensor:
+    if not torch.is_grad_enabled() or not any(t is not None and t.requires_grad for t in inputs):
+        return softmax.forward(inputs)[0]
+    run: Callable[..., Tensor] = _Flash.apply
+    return run(*inputs, softmax)
 
 
 class _Flash(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, query: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None, causal: bool
-    ) -> Tensor:
-        ctx.causal, kept = causal, ()
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        *tensors, softmax = inputs
         context: Tensor
-        if query.is_cpu:
-            mask = _added(visible, query)
-            context, *kept = ATEN(query, keys, values, 0.0, causal, attn_mask=mask, scale=1.0)
-            kept = context, *kept
-        else:  # other devices have several kernels, each with its own: backward runs it again
-            context = _sdpa(query, keys, values, visible, causal)
-        ctx.save_for_backward(query, keys, values, visible, *kept)
+        context, sums = softmax.forward(tensors)
+        mask = softmax.terms.mask  # its tensors are saved so that torch sees whether they were changed
+        held = [t for part in mask.parts() for t in vars(part).values()] if mask is not None else []
+        ctx.softmax = softmax
+        ctx.save_for_backward(*tensors, context, sums, *(t for t in held if isinstance(t, Tensor)))
         return context
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        query, keys, values, visible, *kept = ctx.saved_tensors
-        needed, again = ctx.needs_input_grad[:3], torch.is_grad_enabled()
-        if kept and not again:
-            settings = {"attn_mask": _added(visible, query), "scale": 1.0}
-            found = ATEN_BACKWARD(gradient, query, keys, values, *kept, 0.0, ctx.causal, **settings)
-            return *found, None, None
-        with torch.enable_grad():  # inputs apart, even where they are one tensor
-            inputs = [t.view_as(t) if again else t.detach().requires_grad_() for t in (query, keys, values)]
-            run: Callable[..., Tensor] = _steps if again else _sdpa
-            context = run(*inputs, visible, ctx.causal)
-        wanted = [t for t, need in zip(inputs, needed, strict=True) if need]
-        grads = iter(torch.autograd.grad(context, wanted, gradient, create_graph=again))
-        return *(next(grads) if need else None for need in needed), None, None
-
-
-def _steps(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None, causal: bool) -> Tensor:
-    """The plain steps, every query seeing something."""
-    theta = query @ keys.mT
-    if causal:
-        visible = torch.ones(theta.shape[-2:], dtype=torch.bool, device=theta.device).tril()
-    if visible is not None:
-        theta = theta.masked_fill(~visible, float("-inf"))
-    return theta.softmax(-1) @ values
+        saved = ctx.saved_tensors
+        inputs, (context, sums) = saved[:6], saved[6:8]
+        needed = ctx.needs_input_grad[:6]
+        if not torch.is_grad_enabled():
+            return *ctx.softmax.backward(inputs, context, sums, gradient, needed), None
+        apart: Any = [None if t is None else t.view_as(t) for t in inputs]  # even where they are one tensor
+        again = by_plain_steps(ctx.softmax, apart)
+        wanted = [t for t, need in zip(apart, needed, strict=True) if need]
+        grads = iter(torch.autograd.grad(again, wanted, gradient, create_graph=True, allow_unused=True))
+        return *(next(grads) if need else None for need in needed), None

@@ -1,7 +1,7 @@
 """Documents mask: several texts packed into one row, each seen only by itself.
 
 Positions are aligned at the end, as in `Causal`: query i of m stands at n − m + i, and belongs to the
-document of that key. Where every document is one run of keys, rows are intervals, which every backend skips by.
+document of that key. Where every document is one run of keys, rows are intervals.
 """
 
 from collections.abc import Sequence

@@ -73,7 +73,8 @@ class Mask:
         at = torch.arange(count, device=device) * wide
         tile = (lo.unsqueeze(-1) < at + wide) & (hi.unsqueeze(-1) > at)  # (..., blocks or 1, count)
         tile &= (hi > lo).unsqueeze(-1)
-        return tile.reshape(-1, *tile.shape[-2:]).any(0).expand(blocks, count)
+        found_any: Tensor = tile.reshape(-1, *tile.shape[-2:]).any(0)
+        return found_any.expand(blocks, count)
 
     def seen(self, m: int, n: int, axes: int, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
         """Which keys (..., n) any query may attend to, and which queries (..., m or 1) have any key.

@@ -32,7 +32,8 @@ def dropout(x: Tensor, rate: float) -> Tensor:
     return run(x, rate, int(torch.randint(0, 1 << 62, ())))
 
 
-def _by_kernel(x: Tensor, rate: float, seed: int) -> Tensor:
+def dropped(x: Tensor, rate: float, seed: int) -> Tensor:
+    """The same for one seed, of plain tensors and without a gradient."""
     from regard.kernels.attention.dropout_kernel import BLOCK, forward
 
     x = x.detach().contiguous()
@@ -47,7 +48,7 @@ class _Dropout(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, rate: float, seed: int) -> Tensor:
         ctx.settings, ctx.like = (rate, seed), (x.shape, x.dtype)
-        return _by_kernel(x, rate, seed)
+        return dropped(x, rate, seed)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
@@ -55,4 +56,4 @@ class _Dropout(Function):
             run: Callable[..., Tensor] = _Dropout.apply
             return run(gradient, *ctx.settings), None, None
         shape, dtype = ctx.like
-        return gradient * _by_kernel(torch.ones(shape, dtype=dtype), *ctx.settings), None, None
+        return gradient * dropped(torch.ones(shape, dtype=dtype), *ctx.settings), None, None

@@ -32,6 +32,8 @@ class LocalMask(Mask):
 class ScaledMap:
     """A map whose weights (..., m, n) are multiplied by a tensor of that shape."""
 
+    acts_on = "matrix"  # each row has its own factors
+
     def __init__(self, map: Callable[..., Tensor], by: Tensor):
         self.map, self.by = map, by
 
