@@ -202,3 +202,14 @@ def take(typing: Any, ticket: Any) -> Any:
         return builder.atomic_rmw("add", data, ir.IntType(64)(1), "monotonic")
 
     return types.int64(ticket), code
+
+
+@intrinsic
+def claim(typing: Any, counter: Any, amount: Any) -> Any:
+    """The number in a counter that threads share, an int64 array of one element, before adding to it."""
+
+    def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(counter)(context, builder, args[0]).data
+        return builder.atomic_rmw("add", data, args[1], "monotonic")
+
+    return types.int64(counter, types.int64), code
