@@ -95,11 +95,12 @@ class Alone(nn.Module):
 
 @pytest.mark.parametrize("axes", ["b", "bn"])
 def test_exported_with_sizes_of_any_kind(axes):
-    sizes = {axis: torch.export.Dim(name, min=9) for axis, name in enumerate(axes)}
+    least = {"b": 2, "n": 9}  # so many queries are more than a decoding step
+    sizes = {axis: torch.export.Dim(name, min=least[name]) for axis, name in enumerate(axes)}
     model, x = Alone(), torch.randn(3, N, D)
     exported = torch.export.export(model, (x,), dynamic_shapes={"x": sizes})
     assert any(node.target is OPERATOR.default for node in exported.graph.nodes)
-    for shape in [(5, N, D), *([(4, 7, D), (2, 200, D)] if 1 in sizes else [])]:
+    for shape in [(5, N, D), *([(4, 20, D), (2, 200, D)] if 1 in sizes else [])]:
         other = torch.randn(shape)
         torch.testing.assert_close(exported.module()(other), model(other))
 
