@@ -71,14 +71,15 @@ def sparse(call: Call) -> Tensor | None:
 
 def _products(call: Call) -> Products | None:
     """The scores as products; where queries are more than keys, it is the keys that are scaled."""
-    plain = type(call.score) is ScaledDot and getattr(call, "factor", 1.0) == 1.0
-    if plain and not torch.compiler.is_compiling():  # of what is compiled, sizes may not be known
-        query, keys = widened(call.query), widened(call.keys)
-        if keys.numel() < query.numel():
-            keys, query = call.score.factors(
-                keys, query
-            )  # which is which makes no difference to a dot product
-            return Products(query, keys)
+    score = call.score
+    if (
+        type(score) is ScaledDot
+        and getattr(call, "factor", 1.0) == 1.0
+        and not torch.compiler.is_compiling()  # which may not know the sizes
+        and call.keys.numel() < call.query.numel()
+    ):
+        keys, query = score.factors(widened(call.keys), widened(call.query))  # the first one is scaled
+        return Products(query, keys)
     return call.products()
 
 
