@@ -5,6 +5,7 @@ import sys
 import torch
 
 import regard
+from regard.kernels.attention.sparse_run import factors
 
 for dtype in [getattr(torch, name) for name in sys.argv[1:]]:
     for name, entry in regard.MAPS.items():
@@ -14,6 +15,7 @@ for dtype in [getattr(torch, name) for name in sys.argv[1:]]:
         n = 160 if entry.acts_on == "row" else 8  # large enough for the sparse backend
         x = torch.randn(2, n, 8, dtype=dtype, requires_grad=True)
         regard.attend(x, x, map=name).context.sum().backward()
+    factors(torch.zeros(2, 3, dtype=dtype), torch.ones(1, dtype=torch.int64), 0.5)
     scores, alpha = torch.randn(3, 40, dtype=dtype, requires_grad=True), torch.tensor(1.3, requires_grad=True)
     regard.maps.entmax(scores, alpha).square().sum().backward()
     for chain in (regard.maps.Chain(3).to(dtype), regard.maps.SparseMapChain(3).to(dtype)):

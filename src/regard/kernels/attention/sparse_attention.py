@@ -108,7 +108,7 @@ class _Sparse(torch.autograd.Function):
             bias, table, sink = (ctx.wanted & BIAS, ctx.wanted & TABLE, inputs[5] is not None)
             more = (t if there else None for t, there in zip(found[3:], (bias, table, sink), strict=True))
             return *found[:3], *more, *nothing
-        learned = [None if t is None else t.view_as(t) for t in inputs[:6]]  # apart, even if one tensor
+        learned: list[Any] = [None if t is None else t.view_as(t) for t in inputs[:6]]  # apart, even if one
         context = _steps(*learned, *inputs[6:], *ctx.settings)
         needed = ctx.needs_input_grad[:6]
         wanted = [t for t, need in zip(learned, needed, strict=True) if need and t is not None]

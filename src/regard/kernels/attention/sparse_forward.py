@@ -14,17 +14,18 @@ from regard.kernels.attention.sparse_sums import gather
 from regard.kernels.attention.sparse_terms import SINK
 from regard.kernels.attention.sparse_threshold import finish
 from regard.kernels.common.compiled import compiled
-from regard.kernels.common.simd import get, put, take
+from regard.kernels.common.simd import claim, get, put, take
 
 
 @compiled
 def forward(
     start: int, stop: int, ticket: Any, query: Any, panels: Any, values: Any, slices: Any, view: Any,
-    terms: Any, drop: Any, half: float, context: Any, room: int, kept: Any,
+    terms: Any, drop: Any, half: float, context: Any, room: int, stored: Any, kept: Any,
 ) -> None:  # fmt: skip
     """Context (B, m, d_v) of query (B, m, d). A group of rows may store GROUP · room entries of its supports.
 
     Of each row remain: sizes, how many entries (or AGAIN, BROKEN); begins, where; floors, a bound below τ.
+    Groups store one after the other: `stored` counts the entries.
     """
     batch, m, _ = query.shape
     n, d = values.shape[1:]
@@ -45,18 +46,22 @@ def forward(
         for r in range(size):
             rows[r], floor[r] = first + r, -np.inf
         search(b, keys_of[b], rows[:size], query, panels, view, terms, half, floor, counts, lists)
-        used, end = item * GROUP * room, (item + 1) * GROUP * room
+        used = 0
         for r in range(size):
             i, at = first + r, r * stride
             counts[r] = finish(theta, found, at, counts[r], half, floor[r])
             nexts[r] = at + (counts[r] > 0 and found[at] == SINK)
             fill(context, b * m + i, np.nan if counts[r] == BROKEN else 0.0)
             if room > 0:
-                fits = counts[r] <= end - used
+                fits = counts[r] <= GROUP * room - used
                 begins[b, i], sizes[b, i], floors[b, i] = used, counts[r] if fits else AGAIN, floor[r]
-                if fits:
-                    copy(theta, found, at, counts[r], weights, places, used)
-                    used += max(counts[r], 0)
+                used += max(sizes[b, i], 0)
+        base = claim(stored, used) if used > 0 else 0
+        for r in range(size):
+            i, at = first + r, r * stride
+            if room > 0 and sizes[b, i] > 0:
+                begins[b, i] += base
+                copy(theta, found, at, counts[r], weights, places, begins[b, i])
             if half != 1.0:
                 for e in range(at, at + counts[r]):
                     put(theta, e, get(theta, e) * get(theta, e))

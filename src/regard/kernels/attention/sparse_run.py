@@ -19,7 +19,8 @@ from regard.kernels.attention.sparse_layout import (
 )
 from regard.kernels.common.pool import over_rows
 
-PARTS = 8  # pieces that the work of backward is cut into where there are fewer slices
+PARTS = 8  # pieces that the work of backward is cut into where there are fewer slices, each with own sums
+FEWER = 2  # where slices share keys: these do so to save memory
 BIAS, TABLE = 1, 2  # in a sum: whose gradient is wanted
 
 
@@ -51,7 +52,7 @@ def forward(
     over_rows(
         kernel, rows, len(query) * m * n, np.zeros(1, np.int64), *arrays(query, panels_of(keys), values),
         shared, _view(batch, m, lo, hi, mask), _terms(batch, query, bias, table, sink, first, cap),
-        _drop(seed, rate), half, *arrays(context), room, arrays(*kept), pieces=1,
+        _drop(seed, rate), half, *arrays(context), room, np.zeros(1, np.int64), arrays(*kept), pieces=1,
     )  # fmt: skip
     return context[..., :width].contiguous().view(*batch, m, width), *kept
 
@@ -73,9 +74,8 @@ def backward(
     owners = components(batch, *shared, own)
     gradient, query, keys, values = (whole_vectors(t) for t in (gradient, query, keys, values))
     rows = owners.shape[1] * m
-    parts = max(
-        1, min(PARTS // len(owners), rows // 1024, m)
-    )  # whatever the number of threads: the same sums
+    most = PARTS if owners.shape[1] == 1 else FEWER  # whatever the number of threads: the same sums
+    parts = max(1, min(most // len(owners), rows // 1024, m))
     dq = torch.empty_like(query)
     dk, dv = (zeros(t, parts, *t.shape) for t in (keys, values))
     sums = [

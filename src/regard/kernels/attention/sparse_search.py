@@ -14,7 +14,7 @@ import numpy as np
 from regard.kernels.attention.sparse_lists import BROKEN, GROUP, TILES
 from regard.kernels.attention.sparse_terms import SINK, capped, prepare, uncapped
 from regard.kernels.attention.sparse_threshold import tighten
-from regard.kernels.attention.sparse_tile import TALL, collect_many, tile
+from regard.kernels.attention.sparse_tile import TALL, collect_all, collect_many, tile
 from regard.kernels.common.compiled import compiled
 from regard.kernels.common.row_loops import inlined
 from regard.kernels.common.simd import above, count_bits, first_bit, get, load, put, splat, width
@@ -46,7 +46,7 @@ def search(
     (lo, hi, mask, mask_at, mask_row, mask_step), (theta, places, stride) = view, lists
     bias, table, cap, sink = terms[0], terms[4], terms[9], terms[10]
     plain = mask.size == 0 and cap == 0.0
-    d, w = query.shape[2], width(query)
+    m, d, w = query.shape[1], query.shape[2], width(query)
     wide, eps = 2 * w, np.finfo(query.dtype).eps
     shift, n = first_bit(wide), panels.shape[1] * wide
     finite = splat(query, np.finfo(query.dtype).max)
@@ -78,8 +78,9 @@ def search(
                 elif score > floors[r]:
                     theta[r * stride], places[r * stride], counts[r] = score, SINK, 1
             begins[r], ends[r], bounds[r] = begin, end, uncapped(floors[r], cap, eps)
+            at, to = (b * m + i) * d, t * d * TALL + r % TALL
             for c in range(d):
-                queries[(t * d + c) * TALL + r % TALL] = query[b, i, c]
+                put(queries, to + c * TALL, get(query, at + c))
         if begins[r] < ends[r]:
             spans[4 * t], spans[4 * t + 1] = min(spans[4 * t], begins[r]), max(spans[4 * t + 1], ends[r])
             first, last = min(first, begins[r]), max(last, ends[r])
@@ -98,7 +99,8 @@ def search(
             ):
                 continue
             due = False
-            many = count_bits(bits[0]) + count_bits(bits[1]) >= 2 * wide and plain
+            found = count_bits(bits[0]) + count_bits(bits[1])
+            many = found >= 2 * wide and plain
             if many and j >= spans[4 * t + 2] and j + wide <= spans[4 * t + 3]:
                 for x in range(0, TALL * wide, w):
                     many &= above(load(out, x), finite) == 0
@@ -107,9 +109,12 @@ def search(
             if many:
                 for r in range(TALL):
                     row = t * TALL + r
-                    counts[row] = collect_many(
-                        out, j, r, floors[row], counts[row], theta, places, row * stride
-                    )
+                    if found == TALL * wide:
+                        counts[row] = collect_all(out, j, r, counts[row], theta, places, row * stride)
+                    else:
+                        counts[row] = collect_many(
+                            out, j, r, floors[row], counts[row], theta, places, row * stride
+                        )
                     due |= counts[row] >= limits[row]
             else:
                 for part in range(2):

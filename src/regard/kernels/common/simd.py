@@ -255,3 +255,14 @@ def prefetch(typing: Any, array: Any, at: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.intp), code
+
+
+@intrinsic
+def claim(typing: Any, counter: Any, amount: Any) -> Any:
+    """The number in a counter that threads share, an int64 array of one element, before adding to it."""
+
+    def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(counter)(context, builder, args[0]).data
+        return builder.atomic_rmw("add", data, args[1], "monotonic")
+
+    return types.int64(counter, types.int64), code
