@@ -13,7 +13,7 @@ from regard.core.recorders import Change
 from regard.core.shapes import joined, widened
 from regard.maps.table import Map, canonical, facts_of
 from regard.masks.mask import Given, Mask
-from regard.scores.score import Products, Score, score_at
+from regard.scores.score import Factored, Products, Score, score_at
 
 ValueTerm = Callable[[Tensor, Place], Tensor]
 NOWHERE = Place(torch.empty(0), torch.empty(0))  # for scores that do not ask
@@ -138,6 +138,10 @@ class Call:
 
     def factors(self) -> tuple[Tensor, Tensor]:
         """Query (..., m, d) and keys (..., n, d) whose dot products are θ, of a `Factored` score."""
+        score = self.score
+        if self.groups == 1 and self.factor == 1 and isinstance(score, Factored):  # nothing else to ask
+            place = (self.where(),) if score.uses_place else ()
+            return score.factors(widened(self.query), widened(self.keys), *place)
         found = self.products()
         assert found is not None and found.bare
         return found.query, found.keys
