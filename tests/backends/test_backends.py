@@ -227,3 +227,21 @@ def test_a_score_whose_factors_depend_on_positions(monkeypatch, backend, map):
     )
     torch.testing.assert_close(made.scores(None), q @ k.mT)
     torch.testing.assert_close(Rotary()(leaves[0], leaves[1]), q @ k.mT)  # without a place, the last 130
+
+
+def test_a_map_that_brings_its_own_tensors_gets_their_gradients(monkeypatch):
+    """Of a parameter in a closure, and of one that was computed before."""
+    monkeypatch.setattr(dispatch, "LARGE", 0)
+    warmth = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+    for factor in (warmth, warmth.exp()):
+        made, leaves = call("scaled_dot", lambda s, f=factor: (s * f).softmax(-1), Causal())
+        in_three(monkeypatch, made)
+        compare(block_backend.blocks, made, [*leaves, warmth])
+
+
+def test_the_block_backend_has_second_derivatives(monkeypatch):
+    made, leaves = call("scaled_dot", lambda s: s.sigmoid(), Window(1), m=3, n=3)
+    in_three(monkeypatch, made)
+    assert torch.autograd.gradgradcheck(
+        lambda q, k, v: block_backend.blocks(replace(made, query=q, keys=k, values=v)), leaves
+    )

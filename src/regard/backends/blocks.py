@@ -6,6 +6,7 @@ A map of the user's own is a row map too, unless it has an attribute that says o
 it draws random numbers. (What draws them with torch's generator on the CPU is noticed without.)
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
@@ -13,13 +14,14 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from regard.backends.blocks_again import filled, in_blocks, known
 from regard.backends.call import Call
 from regard.backends.plain import plain
 from regard.masks.mask import Given
 from regard.scores.score import Score
 
-LEAST = 1 << 18  # numbers held at once while scoring a block
-SHARE = 4  # or the inputs' number divided by this, if that is more
+LEAST = 1 << 17  # numbers held at once while scoring a block
+SHARE = 16  # or the inputs' number divided by this, if that is more
 
 
 def size(call: Call) -> int:
@@ -51,15 +53,18 @@ def by_rows(call: Call) -> bool:
 
 def blocks(call: Call) -> Tensor:
     """Context (..., m, d_v)."""
+    if not call.tracked:
+        return filled(call, _cut(call), _context)
+    tensors = known(call, _context)
+    if tensors is not None:
+        return in_blocks(call, _cut, _context, tensors)
+    return torch.cat([checkpoint(_context, block, use_reentrant=False) for block in _cut(call)], -2)
+
+
+def _cut(call: Call) -> Iterator[Call]:
     step = max(1, min(call.m, budget(call) * call.m // max(size(call), 1)))
-    parts = []
     for start in range(0, call.m, step):
-        block = _reached(call, start, min(start + step, call.m))
-        if call.tracked:
-            parts.append(checkpoint(_context, block, use_reentrant=False))
-        else:
-            parts.append(_context(block))
-    return torch.cat(parts, -2)
+        yield _reached(call, start, min(start + step, call.m))
 
 
 def _reached(call: Call, start: int, stop: int) -> Call:
