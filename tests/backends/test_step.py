@@ -80,6 +80,23 @@ def test_reads_a_cache_where_it_stands(map):
     torch.testing.assert_close(step.step(made), plain(made)[0], rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("sink", [None, 0.5, torch.tensor([3.0, -100.0, 0.0, 1.0, 2.0, 9.0])])
+@pytest.mark.parametrize("alibi", [False, True])
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("map", step.HALVES)
+def test_a_sink_and_a_bias_by_distance(map, groups, alibi, sink):
+    torch.manual_seed(0)
+    q, k = torch.randn(2, 6, 2, 8), torch.randn(2, 6 // groups, 1500, 8)
+    score = regard.scores.ScaledDot()
+    score = score + regard.positions.ALiBi(6) if alibi else score
+    with torch.no_grad():
+        seen = regard.attend(q, k, score=score, map=map, sink=sink, groups=groups, mask=Causal())
+    made = seen._call.canonical()
+    found = step.step(made)
+    torch.testing.assert_close(found, plain(made)[0], rtol=0, atol=1e-5)
+    assert (made.products().distance is not None) == alibi
+
+
 def test_looking_and_dispatch():
     q, k = torch.randn(2, 1, 8), torch.randn(2, 200, 8)
     attention = regard.Attention(map="entmax15")

@@ -1,8 +1,8 @@
 """The step backend: a few queries, as in decoding with a cache, attend to many keys without copying them.
 
-Softmax, sparsemax and 1.5-entmax of dot products, without gradient, on the CPU. Heads that share keys (an
-axis of size 1, or expanded) read them once. Softmax of heads that share none is as fast in torch's own
-kernel, and left to it.
+Softmax, sparsemax and 1.5-entmax of dot products, maybe with a bias by distance and a sink, without gradient,
+on the CPU. Heads that share keys (an axis of size 1, or expanded) read them once. Softmax of heads that share
+none is as fast in torch's own kernel, and left to it.
 """
 
 from functools import lru_cache
@@ -17,7 +17,7 @@ from regard.backends.call import Call
 from regard.core.shapes import joined
 from regard.kernels.common.operator import is_plain
 from regard.kernels.common.pool import load_kernels, over_rows
-from regard.scores.score import Factored
+from regard.scores.score import Score
 
 HALVES = {"softmax": 0.0, "sparsemax": 1.0, "entmax15": 0.5}  # the maps it takes, and h of their threshold
 FEW = 8  # queries
@@ -37,6 +37,8 @@ class Plan(NamedTuple):
     value_extent: int
     lo: NDArray[np.int64]  # every row sees all keys
     hi: NDArray[np.int64]
+    without: NDArray[np.generic]  # no row has a sink
+    no_table: NDArray[np.generic]
 
 
 def takes(call: Call) -> bool:
@@ -46,9 +48,8 @@ def takes(call: Call) -> bool:
         query.shape[-2] <= FEW
         and keys.shape[-2] >= MANY
         and (name := call.name) in HALVES
-        and isinstance(call.score, Factored)
+        and isinstance(call.score, Score)
         and not call.dropout
-        and call.sink is None
         and query.dtype in KINDS
         and not call.tracked
         and is_plain(query, keys, values)
@@ -60,10 +61,11 @@ def takes(call: Call) -> bool:
 
 
 def step(call: Call) -> Tensor | None:
-    """Context (..., m, d_v), or None if the score makes other keys of the keys."""
-    query, keys = call.factors()
-    if keys is not call.keys:
+    """Context (..., m, d_v), or None if the score makes other keys, or adds more than a bias by distance."""
+    found = call.products()
+    if found is None or found.keys is not call.keys or found.bias is not None or found.cap is not None:
         return None
+    query, keys = found.query, found.keys
     plan, values, m, d = _plan(call), call.values, query.shape[-2], query.shape[-1]
     kernels = load_kernels("regard.kernels.decoding.step_kernel")
     if query.shape[:-2] != plan.batch:
@@ -74,6 +76,13 @@ def step(call: Call) -> Tensor | None:
         ends = _ends(call)
         assert ends is not None  # takes(call)
         lo, hi = (end.expand(*plan.batch, m).reshape(-1).to(torch.int64).numpy() for end in ends)
+    sink, table, column = plan.without, plan.no_table, plan.lo
+    if call.sink is not None:
+        sink = call.sink.detach().to(query.dtype).expand(*plan.batch, m).reshape(-1).numpy()
+    if found.distance is not None:
+        bias = found.distance.table.detach().to(query.dtype)
+        table = bias.expand(*plan.batch, m, bias.shape[-1]).reshape(plan.rows, -1).numpy()
+        column = np.arange(plan.rows) % m + found.distance.first
     context = values.new_empty((*plan.batch, m, values.shape[-1]))
     answer = context.numpy().reshape(plan.rows, -1)
     half, chunks, kind = HALVES[call.name], -(-n // kernels.CHUNK), answer.dtype
@@ -83,8 +92,8 @@ def step(call: Call) -> Tensor | None:
     over_rows(
         kernels.step, len(plan.groups) * chunks, plan.rows * n * d, query.numpy(), plan.groups, chunks,
         _memory(keys, plan.key_extent), keys.stride(-2), _memory(values, plan.value_extent),
-        values.stride(-2), lo, hi, half, theta, tops, sums, parts, np.zeros(len(plan.groups), np.int64),
-        answer, least=LEAST, pieces=2,
+        values.stride(-2), lo, hi, sink, table, column, half, theta, tops, sums, parts,
+        np.zeros(len(plan.groups), np.int64), answer, least=LEAST, pieces=2,
     )  # fmt: skip
     return context
 
@@ -103,11 +112,12 @@ def _memory(tensor: Tensor, extent: int) -> NDArray[np.generic]:
 
 def _plan(call: Call) -> Plan:
     query, keys, values = call.query, call.keys, call.values
-    return _planned(query.shape, keys.shape, keys.stride(), values.shape, values.stride())
+    return _planned(query.dtype, query.shape, keys.shape, keys.stride(), values.shape, values.stride())
 
 
 @lru_cache(256)
 def _planned(
+    kind: torch.dtype,
     query: torch.Size,
     keys: torch.Size,
     key_strides: tuple[int, ...],
@@ -134,6 +144,8 @@ def _planned(
         _extent(values, value_strides),
         np.zeros(rows, np.int64),
         np.full(rows, n, np.int64),
+        torch.full((rows,), -torch.inf, dtype=kind).numpy(),
+        torch.empty(rows, 0, dtype=kind).numpy(),
     )
 
 
