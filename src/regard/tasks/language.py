@@ -236,7 +236,9 @@ class LanguageTask(Task):
 
     def batches(self, settings: LanguageSettings, encoded: Encoded, team: Team) -> RankStreams:
         training, found = settings.training, len(encoded.values["tokens"])
-        rows = min(training.rows, max(1, (found - 1) // max(training.segment, 2)))  # a short text fills fewer rows
+        rows = min(
+            training.rows, max(1, (found - 1) // max(training.segment, 2))
+        )  # a short text fills fewer rows
         rows = max(rows // team.size, 1) * team.size
         return RankStreams(encoded, rows, training.segment, settings.seed, team)
 

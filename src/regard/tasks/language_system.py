@@ -196,7 +196,9 @@ class LanguageSystem(System):
     def prompt(self, text: str) -> list[int]:
         """The tokens of a prompt; ValueError if the model cannot read it."""
         if not self.model.causal:
-            raise RunError(f"{self.folder} holds a model of hidden tokens ({self.settings.model['name']}), which sees both sides: it does not write. Train one with --objective next.")
+            raise RunError(
+                f"{self.folder} holds a model of hidden tokens ({self.settings.model['name']}), which sees both sides: it does not write. Train one with --objective next."
+            )
         self.check_known(text)
         ids, longest = self.codec.encode(text) or [self.codec.new_line], self.model.longest
         if longest is not None and len(ids) > longest:
@@ -303,10 +305,14 @@ class LanguageSystem(System):
         figures: dict[str, Any] = found.figures
         figures["context"] = windows.warm
         most = f"to {windows.warm + windows.span}" if not self.model.carries else "and more"
-        notes = [f"every token was predicted from {windows.warm} {most} tokens before it, as far as there are"]
+        notes = [
+            f"every token was predicted from {windows.warm} {most} tokens before it, as far as there are"
+        ]
         if found.unknown:
             share = found.unknown / found.tokens
-            notes.append(f"{found.unknown:,} tokens ({share:.1%}) are not in the vocabulary and count as <unk>")
+            notes.append(
+                f"{found.unknown:,} tokens ({share:.1%}) are not in the vocabulary and count as <unk>"
+            )
         line = (
             f"{figures['nats_per_token']:.4f} nats ({figures['bits_per_token']:.4f} bits) per token, "
             f"{figures['bits_per_character']:.4f} bits per character, perplexity {figures['perplexity']:.2f} "

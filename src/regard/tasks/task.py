@@ -105,7 +105,9 @@ class Task:
         try:
             Batches(encoded, settings.training.tokens)
         except ValueError as error:
-            raise SettingsError(f"training.{error} Or leave long {self.examples} out: data.longest.") from None
+            raise SettingsError(
+                f"training.{error} Or leave long {self.examples} out: data.longest."
+            ) from None
 
     def batches(self, settings: Any, encoded: Encoded, team: Team) -> Any:
         """The batches to train on that one rank of a team computes, epoch by epoch."""

@@ -59,9 +59,7 @@ class RankStreams(Streams):
             if number and tokens.shape[1] - 1 < self.segment / 2:
                 continue
             fields, lengths = {self.field: tokens}, {self.field: batch.lengths[self.field][mine]}
-            yield StreamBatch(
-                fields, lengths, batch.indices[mine], carrier=self.carrier, begins=number == 0
-            )
+            yield StreamBatch(fields, lengths, batch.indices[mine], carrier=self.carrier, begins=number == 0)
 
     def carried(self) -> dict[str, Tensor]:
         """The state after the last batch, tensors by name; empty if the model carries none."""

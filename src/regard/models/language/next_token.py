@@ -45,7 +45,10 @@ class NextToken(ClassifierModel):
 
     def _continued(self, embedded: Tensor, lengths: Tensor, choice: Sequence[int]) -> Tensor:
         """log p of a continuation of each text: (b,); texts of one length are read together."""
-        wanted, found = torch.tensor([list(choice)], device=embedded.device), embedded.new_zeros(len(embedded))
+        wanted, found = (
+            torch.tensor([list(choice)], device=embedded.device),
+            embedded.new_zeros(len(embedded)),
+        )
         for length in sorted(set(lengths.tolist())):
             rows = (lengths == length).nonzero().squeeze(-1)
             more = self.model.embed(wanted[:, :-1], length) if len(choice) > 1 else embedded[:1, :0]

@@ -33,7 +33,9 @@ class RotaryDot(Factored):
     def __init__(self, d: int):
         super().__init__()
         if d % 2:
-            raise ValueError(f"rotary positions turn pairs of coordinates: width / heads must be even; got {d}.")
+            raise ValueError(
+                f"rotary positions turn pairs of coordinates: width / heads must be even; got {d}."
+            )
         self.d = d
         self.register_buffer("turns", BASE ** (-torch.arange(0, d, 2) / d), persistent=False)
 

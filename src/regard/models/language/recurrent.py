@@ -65,7 +65,9 @@ class Recurrent(LanguageModel):
         self.bias = nn.Parameter(torch.zeros(config.vocabulary))
         if config.cell == "lstm":
             for cell in self.cells:
-                cell.bias_ih_l0.data[config.width : 2 * config.width] = 1.0  # remember, unless it is learned not to
+                cell.bias_ih_l0.data[config.width : 2 * config.width] = (
+                    1.0  # remember, unless it is learned not to
+                )
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         embedded: Tensor = self.dropout(self.E(tokens) * self.config.width**0.5)
@@ -81,7 +83,9 @@ class Recurrent(LanguageModel):
             x = self.dropout(x)
             after.append(last if isinstance(last, tuple) else (last,))
         names = ("h", "c")[: len(after[0])]
-        return x, {name: torch.cat(parts) for name, parts in zip(names, zip(*after, strict=True), strict=True)}
+        return x, {
+            name: torch.cat(parts) for name, parts in zip(names, zip(*after, strict=True), strict=True)
+        }
 
     def vocabulary(self) -> tuple[Tensor, Tensor | None]:
         return (self.E.weight if self.config.tied else self.output.weight), self.bias

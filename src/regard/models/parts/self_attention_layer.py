@@ -18,7 +18,9 @@ from regard.models.parts.residual import Residual
 class SelfAttentionLayer(nn.Module):
     """Self-attention and feed-forward around any multi-head attention."""
 
-    def __init__(self, attention: nn.Module, width: int, inner: int, activation: str, norm: str, dropout: float):
+    def __init__(
+        self, attention: nn.Module, width: int, inner: int, activation: str, norm: str, dropout: float
+    ):
         super().__init__()
         self.attention = attention
         self.feed_forward = FeedForward(width, inner, activation)
