@@ -9,7 +9,7 @@ import pytest
 import regard
 
 LAYERS = [
-    "core", "kernels", "structures continuous", "scores maps positions masks", "losses", "backends",
+    "core", "kernels", "structures continuous", "scores maps masks", "positions losses", "backends",
     "attention", "recording", "memories", "heads mechanisms", "swap testing", "models", "views", "data",
     "training decoding alignment", "tasks", "runs", "explanations analyses audits", "bridges", "inspection",
     "claims bench serve", "cli", "__main__",

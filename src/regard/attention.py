@@ -11,26 +11,27 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Never
 
 import torch
 from torch import Tensor, nn
 
-from regard.backends.call import Call
+from regard.backends.call import Call, ValueTerm
 from regard.backends.dispatch import dispatch
+from regard.backends.groups import copied, merged, merged_mask, merged_place, split, split_mask, split_place
 from regard.backends.plain import plain
 from regard.core.errors import ChangedError, ShapeError
 from regard.core.foreign_names import refuse
 from regard.core.place import Place
 from regard.core.recorders import Attentive, change_for, show
-from regard.core.shapes import check, check_float, check_rate, check_together, joined
+from regard.core.shapes import check, check_float, check_rate, check_together, joined, widened
 from regard.kernels.common.operator import is_plain
 from regard.maps.table import MAPS, facts_of
 from regard.maps.table import Map as MapEntry
 from regard.masks import Causal, Mask, as_mask
 from regard.masks.mask import grows
-from regard.scores import SCORES
+from regard.scores import SCORES, ScaledDot
 
 Score = Callable[..., Tensor]
 Map = Callable[..., Tensor]
@@ -51,32 +52,41 @@ class Attended:
     @property
     def query(self) -> Tensor:
         """(..., m, d_q), as the score saw it."""
-        return self._call.query
+        return merged(self._call.query, self._call.heads) if self._call.groups > 1 else self._call.query
 
     @property
     def keys(self) -> Tensor:
-        """(..., n, d_k), as the score saw them: hidden ones are 0."""
-        return self._call.keys
+        """(..., n, d_k), as the score saw them: hidden ones are 0. Shared keys are copied here."""
+        return copied(self._call.keys, self._call.groups) if self._call.groups > 1 else self._call.keys
 
     @property
     def values(self) -> Tensor:
-        """(..., n, d_v), as they were summed: hidden ones are 0."""
-        return self._call.values
+        """(..., n, d_v), as they were summed: hidden ones are 0. Shared values are copied here."""
+        return copied(self._call.values, self._call.groups) if self._call.groups > 1 else self._call.values
 
     @property
     def mask(self) -> Mask | None:
         """Who may look at what."""
-        return self._call.mask
+        mask = self._call.mask
+        return mask if mask is None or self._call.groups == 1 else merged_mask(mask, self._call.heads)
 
     @property
     def visible(self) -> Tensor | None:
         """The mask written out, (..., m or 1, n): True where a query may look; None if there is no mask."""
-        return self._call.visible(0, self._call.m)
+        visible = self._call.visible(0, self._call.m)
+        return visible if visible is None or self._call.groups == 1 else merged(visible, self._call.heads)
 
     @property
     def place(self) -> Place | None:
         """Where queries and keys stand, as it was given; None: the last m of n places."""
-        return self._call.place
+        place = self._call.place
+        return place if place is None or self._call.groups == 1 else merged_place(place, self._call.heads)
+
+    @property
+    def sink(self) -> Tensor | None:
+        """The score of the sink, (..., m or 1); None if there is none."""
+        sink = self._call.sink
+        return sink if sink is None or self._call.groups == 1 else merged(sink, self._call.heads, -2)
 
     @property
     def score(self) -> Score:
@@ -93,14 +103,20 @@ class Attended:
         """θ: (..., m, n), before the mask; with one more axis if the map has several states per key."""
         if "scores" not in self._known:
             self._unchanged()
+            axes = 3 if getattr(self.map, "states", None) else 2
             with self._looking():
-                scores = self._call.scores(self.visible)
-            self._known["scores"] = self._whole(scores, 3 if getattr(self.map, "states", None) else 2)
+                scores = self._call.scores(self._call.visible(0, self._call.m))
+            if self._call.groups > 1:
+                scores = merged(scores, self._call.heads, -1 - axes)
+            self._known["scores"] = self._whole(scores, axes)
         return self._known["scores"]
 
     @property
     def weights(self) -> Tensor:
-        """p: (..., m, n), after any intervention, before dropout; 0 for a query that may look at nothing."""
+        """p: (..., m, n), after any intervention, before dropout; 0 for a query that may look at nothing.
+
+        With a sink they sum to less than 1: what is missing is the weight of the sink.
+        """
         if "weights" not in self._known:
             weights = self._kept
             if weights is None:
@@ -111,7 +127,7 @@ class Attended:
         return self._known["weights"]
 
     def __repr__(self) -> str:
-        weights = (*self._call.batch, self._call.m, self._call.n)
+        weights = (*self._batch, self._call.m, self._call.n)
         parts = f"map={name_of(self.map)}, score={name_of(self.score)}"
         return f"Attended(context={tuple(self.context.shape)}, weights={weights}, {parts})"
 
@@ -146,19 +162,27 @@ class Attended:
         versions = ((name, new, new._version - old._version + at) for (name, new, at), (_, old, _) in pairs)
         return Attended(**copied, _versions=tuple(versions))
 
+    @property
+    def _batch(self) -> tuple[int, ...]:
+        """The axes before (m, n), the last of them heads if these are grouped."""
+        batch = self._call.batch
+        return batch if self._call.groups == 1 else (*batch[:-2], self._call.heads)
+
     def _whole(self, x: Tensor, axes: int = 2) -> Tensor:
-        return x.expand(*self._call.batch, *x.shape[-axes:]).to(self.query.dtype)
+        return x.expand(*self._batch, *x.shape[-axes:]).to(self._call.query.dtype)
 
     def detach(self) -> "Attended":
         """The same, cut off from the graph: what is looked at later comes without gradient."""
-        cut = {id(t): t.detach() for t in (self.query, self.keys, self.values)}
-        query, keys, values = (cut[id(t)] for t in (self.query, self.keys, self.values))
-        place = None if self.place is None else self.place.detach()
-        score = _without_graph(self.score)
+        call = self._call
+        tensors = (call.query, call.keys, call.values)
+        cut = {id(t): t.detach() for t in tensors}
+        query, keys, values = (cut[id(t)] for t in tensors)
+        place = None if call.place is None else call.place.detach()
+        score, sink = _without_graph(self.score), None if call.sink is None else call.sink.detach()
         return replace(
             self,
             context=self.context.detach(),
-            _call=replace(self._call, query=query, keys=keys, values=values, place=place, score=score),
+            _call=replace(call, query=query, keys=keys, values=values, place=place, score=score, sink=sink),
             _kept=None if self._kept is None else self._kept.detach(),
             _versions=tuple(  # a detached tensor counts the same changes
                 (name, cut.get(id(t), t.detach() if t.requires_grad else t), version)
@@ -170,7 +194,7 @@ class Attended:
 
     @contextmanager
     def _looking(self) -> Iterator[None]:
-        with torch.set_grad_enabled(self._grad and torch.is_grad_enabled()), _exact(self.query):
+        with torch.set_grad_enabled(self._grad and torch.is_grad_enabled()), _exact(self._call.query):
             yield
 
     def _unchanged(self) -> None:
@@ -204,7 +228,7 @@ def concat_steps(calls: Sequence[Attended]) -> Attended:
     if len(calls) == 1:
         return calls[0]
     known = {name: torch.cat([getattr(one, name) for one in calls], -2) for name in ("scores", "weights")}
-    call = replace(calls[0]._call, query=torch.cat([one.query for one in calls], -2))
+    call = replace(calls[0]._call, query=torch.cat([one._call.query for one in calls], -2))
     return replace(calls[0], context=torch.cat([one.context for one in calls], -2), _call=call, _known=known)
 
 
@@ -217,6 +241,10 @@ def attend(
     map: str | Map = "softmax",
     mask: Mask | Tensor | None = None,
     place: Place | None = None,
+    scale: float | None = None,
+    sink: float | Tensor | None = None,
+    groups: int = 1,
+    value_term: ValueTerm | None = None,
     dropout: float = 0.0,
     owner: nn.Module | None = None,
     **other: Never,
@@ -227,6 +255,12 @@ def attend(
     where things stand; `dropout` is applied to the weights whenever it is not 0 (`Attention` sets it while
     training only); `owner` is the module that `record` and `intervene` know this attention by, a
     `regard.Attentive`.
+
+    `scale` is the factor of the scaled dot product, 1/√d_k unless given. `sink` is the score of one more key,
+    which takes weight and has no value: a number, one for each head (heads,), or (..., heads, m or 1). With
+    `groups` so many heads share keys, which are not copied: query (..., heads, m, d_q), keys and values (...,
+    heads / groups, n, ·). `value_term` adds to the context what it makes of weights (..., m, n) and place, as
+    `positions.RelativeValues` does.
     """
     if other:
         refuse("attend", other)
@@ -237,20 +271,24 @@ def attend(
             f"Write class {name}(regard.Attentive), which is a nn.Module."
         )
     values = keys if values is None else values
-    query, keys, values = _checked(query, keys, values)
-    score, map = resolve_score(score), resolve_map(map)
+    query, keys, values = _checked(query, keys, values, groups)
+    score, map = resolve_score(score, scale=scale), resolve_map(map)
     check_rate("dropout", dropout)
     mask, sees = None if mask is None else as_mask(mask), None
     if mask is not None:
         batch, m, n = (
-            joined(query.shape[:-2], keys.shape[:-2], values.shape[:-2]),
+            joined(query.shape[:-2], keys.shape[:-2], values.shape[:-2]) if groups == 1 else query.shape[:-2],
             query.shape[-2],
             keys.shape[-2],
         )
         mask.check(batch, m, n)
         seen, sees = mask.seen(m, n, len(batch), query.device)
-        query, keys, values = zeroed(query, sees), zeroed(keys, seen), zeroed(values, seen)
-    return run(query, keys, values, score, map, mask, sees, place, dropout, owner)
+        query, seen = zeroed(query, sees), by_any_of_group(seen, groups)
+        keys, values = zeroed(keys, seen), zeroed(values, seen)
+    return run(
+        query, keys, values, score, map, mask, sees, place, dropout, owner,
+        sink=sink, groups=groups, value_term=value_term,
+    )  # fmt: skip
 
 
 def run(
@@ -265,17 +303,31 @@ def run(
     dropout: float,
     owner: nn.Module | None,
     then: Callable[[Tensor], Tensor] | None = None,
+    *,
+    sink: float | Tensor | None = None,
+    groups: int = 1,
+    value_term: ValueTerm | None = None,
 ) -> Attended:
     """Attend with what has been checked and cleaned; `then` is applied to the context (the heads' output)."""
-    call = Call(query, keys, values, score, map, mask, sees, place, dropout, change_for(owner))
+    added = None if sink is None else _sink(sink, query, map)
+    if groups > 1:
+        query, keys, values = split(query, groups), *(split(t, groups, shared=True) for t in (keys, values))
+        mask, place = mask and split_mask(mask, groups), place and split_place(place, groups)
+        sees, added = (t if t is None else split(t, groups, -2) for t in (sees, added))
+    call = Call(
+        query, keys, values, score, map, mask, sees, place, dropout, change_for(owner), added, groups,
+        value_term
+    )  # fmt: skip
     if mask is not None and _acts_on_matrix(map) and _is_causal(call, mask):
         raise ValueError(
             "a map that acts on the whole matrix lets every row see all others: it takes no Causal mask, "
             "nor a boolean one under which queries see more and more keys."
         )
     with _exact(query):
-        context, kept = dispatch(call)
+        context, kept = dispatch(call.canonical())
     context = context.to(query.dtype)
+    if groups > 1:
+        context = merged(context, call.heads)
     attended = Attended(context if then is None else then(context), call, kept, _versions(call))
     if owner is not None:
         show(owner, attended)
@@ -290,13 +342,20 @@ class Attention(Attentive):
         score: str | Score = "scaled_dot",
         map: str | Map = "softmax",
         *,
+        scale: float | None = None,
+        sink: float | Tensor | None = None,
+        groups: int = 1,
+        value_term: ValueTerm | None = None,
         dropout: float = 0.0,
         **other: Never,
     ):
         super().__init__()
         if other:
             refuse("Attention", other)
-        self.score, self.map = resolve_score(score), resolve_map(map)
+        self.score, self.map = resolve_score(score, scale=scale), resolve_map(map)
+        self.sink: float | Tensor | None
+        set_sink(self, sink)
+        self.groups, self.value_term = groups, value_term
         self.dropout = check_rate("dropout", dropout)
 
     def forward(
@@ -319,6 +378,9 @@ class Attention(Attentive):
             map=self.map,
             mask=mask,
             place=place,
+            sink=self.sink,
+            groups=self.groups,
+            value_term=self.value_term,
             dropout=dropout,
             owner=self,
             **other,
@@ -342,8 +404,17 @@ def resolve_map(map: str | Map) -> Map:
     return map.function if isinstance(map, MapEntry) else map
 
 
-def resolve_score(score: str | Score, d_q: int | None = None, d_k: int | None = None) -> Score:
-    """A score by name or as it is; one with parameters needs the widths."""
+def resolve_score(
+    score: str | Score, d_q: int | None = None, d_k: int | None = None, *, scale: float | None = None
+) -> Score:
+    """A score by name or as it is; one with parameters needs the widths; a scale is for the scaled dot."""
+    if scale is not None:
+        if score != "scaled_dot":
+            raise ValueError(
+                'scale is the factor of score="scaled_dot"; for another score use '
+                "regard.scores.Temperature(score, 1 / scale)."
+            )
+        return _scaled(scale)
     if isinstance(score, str):
         entry = SCORES[score]
         if d_q is not None and d_k is not None:
@@ -362,6 +433,58 @@ def resolve_score(score: str | Score, d_q: int | None = None, d_k: int | None = 
     return score
 
 
+@lru_cache(64)
+def _scaled(scale: float) -> Score:
+    return ScaledDot(scale)
+
+
+def set_sink(module: nn.Module, sink: float | Tensor | None) -> None:
+    """Give a module its sink: a parameter is learned, another tensor a buffer, a number fixed."""
+    if isinstance(sink, bool):
+        raise TypeError(
+            "sink must be a number, or a score for each head: sink=0.0 is softmax plus one, "
+            "sink=nn.Parameter(torch.zeros(heads)) is learned."
+        )
+    if isinstance(sink, Tensor) and not isinstance(sink, nn.Parameter):
+        module.register_buffer("sink", sink)
+    else:
+        module.sink = sink  # type: ignore[assignment]
+
+
+def _sink(sink: float | Tensor, query: Tensor, map: Map) -> Tensor:
+    """The sink as a tensor (..., m or 1), where a sink has a meaning."""
+    facts = facts_of(map)
+    if facts is not None and (
+        facts.acts_on == "matrix" or facts.neighbours or not facts.simplex or getattr(map, "states", None)
+    ):
+        why = (
+            "acts on whole matrices" if facts.acts_on == "matrix"
+            else "has no competition among keys" if not facts.simplex
+            else "depends on the order of the keys"
+        )  # fmt: skip
+        raise ValueError(f"a sink is one more key without a place: {facts.name} {why}, so it takes none.")
+    if not isinstance(sink, Tensor):
+        return torch.full((1,), sink, dtype=widened(query).dtype, device=query.device)
+    check_float("sink", sink)
+    found = sink.unsqueeze(-1) if sink.dim() == 1 else sink.reshape(1) if sink.dim() == 0 else sink
+    wanted = query.shape[:-1]
+    if found.dim() > len(wanted) or any(
+        a not in (1, b) for a, b in zip(reversed(found.shape), reversed(wanted), strict=False)
+    ):
+        raise ShapeError(
+            f"sink must be a number, one for each head (heads,), or broadcast to (..., heads, m) = "
+            f"{tuple(wanted)}; got {tuple(sink.shape)}."
+        )
+    return found
+
+
+def by_any_of_group(seen: Tensor | None, groups: int) -> Tensor | None:
+    """Keys visible to any head of those that share them: (..., heads or 1, k) to (..., kv or 1, k)."""
+    if seen is None or groups == 1 or seen.dim() < 2 or seen.shape[-2] == 1:
+        return seen
+    return split(seen, groups, -2).any(-2)
+
+
 def _refuse_class(what: str, part: Any) -> None:
     if isinstance(part, type):
         raise TypeError(
@@ -369,7 +492,7 @@ def _refuse_class(what: str, part: Any) -> None:
         )
 
 
-def _checked(query: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _checked(query: Tensor, keys: Tensor, values: Tensor, groups: int) -> tuple[Tensor, Tensor, Tensor]:
     for name, tensor in (("query", query), ("keys", keys), ("values", values)):
         check_float(name, tensor)
     if _autocast(query):
@@ -378,14 +501,33 @@ def _checked(query: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tenso
     check("query", query, "... m d_q")
     check("keys", keys, "... n d_k")
     check("values", values, "... n d_v", n=keys.shape[-2])
+    if groups != 1:
+        _check_groups(query, keys, values, groups)
+        return query, keys, values
     try:
         joined(query.shape[:-2], keys.shape[:-2], values.shape[:-2])
     except RuntimeError:
         shapes = ", ".join(str(tuple(t.shape)) for t in (query, keys, values))
+        hint = ""
+        if query.dim() > 2 < keys.dim() and query.shape[-3] % keys.shape[-3] == 0:
+            hint = f" If heads share keys, write groups={query.shape[-3] // keys.shape[-3]}."
         raise ShapeError(
-            f"the axes before the last two of query, keys and values must broadcast; got {shapes}."
+            f"the axes before the last two of query, keys and values must broadcast; got {shapes}.{hint}"
         ) from None
     return query, keys, values
+
+
+def _check_groups(query: Tensor, keys: Tensor, values: Tensor, groups: int) -> None:
+    ok = groups > 1 and min(t.dim() for t in (query, keys, values)) > 2
+    if ok:
+        for shared in (keys, values):
+            ok = ok and shared.shape[-3] * groups == query.shape[-3] and shared.shape[:-3] == query.shape[:-3]
+    if not ok:
+        shapes = ", ".join(str(tuple(t.shape)) for t in (query, keys, values))
+        raise ShapeError(
+            f"with groups={groups} the query must be (..., heads, m, d_q), keys and values "
+            f"(..., heads / groups, n, ·) with the same axes before; got {shapes}."
+        )
 
 
 def zeroed(tensor: Tensor, seen: Tensor | None) -> Tensor:
@@ -419,6 +561,7 @@ def _versions(call: Call) -> tuple[tuple[str, Tensor, int], ...]:
     if torch.compiler.is_compiling() or torch.is_inference_mode_enabled():
         return ()
     named = [("query", call.query), ("keys", call.keys)]
+    named += [] if call.sink is None else [("sink", call.sink)]
     for what, module in (("the score's ", call.score), ("the map's ", call.map)):
         if isinstance(module, nn.Module):
             named += [(what + name, p) for name, p in module.named_parameters()]

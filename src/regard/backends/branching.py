@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from regard.core.place import Place
 from regard.kernels.common.operator import is_plain
 from regard.kernels.common.pool import over_rows
 from regard.maps.table import facts_of
@@ -23,15 +24,17 @@ def branching(
     ancestors: Tensor,
     score: Callable[..., Tensor],
     map: Callable[..., Tensor],
+    place: Place | None = None,
 ) -> Tensor | None:
     """Context (r, heads, 1, d) of query (r, heads, 1, d), or None where this backend does not apply.
 
-    Keys and values are (room, any rows, heads, d); ancestors (t, r) says which row each place is in.
+    Keys and values are (room, any rows, heads, d), or of fewer heads, each shared by neighbouring ones;
+    ancestors (t, r) says which row each place is in.
     """
     facts, tensors = facts_of(map), (query, keys, values)
     if (
         not isinstance(score, Factored)
-        or score.uses_place
+        or (score.uses_place and (place is None or not place.encoded))
         or facts is None
         or facts.acts_on == "matrix"
         or facts.stochastic
@@ -42,7 +45,7 @@ def branching(
         or (torch.is_grad_enabled() and any(t.requires_grad for t in tensors))
     ):
         return None
-    factor, same = score.factors(query, keys)
+    factor, same = score.factors(query, keys, *((place,) if place is not None and score.uses_place else ()))
     if same is not keys:
         return None
     from regard.kernels.decoding.branching_kernel import contexts, scores

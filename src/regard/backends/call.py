@@ -7,21 +7,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.backends.groups import copied, merged, merged_place, split, split_products
 from regard.core.place import Place
 from regard.core.recorders import Change
 from regard.core.shapes import joined, widened
-from regard.maps.table import Map, facts_of
+from regard.maps.table import Map, canonical, facts_of
 from regard.masks.mask import Given, Mask
-from regard.scores.score import Factored, Products, Score, score_at
+from regard.scores.score import Products, Score, score_at
+
+ValueTerm = Callable[[Tensor, Place], Tensor]
+NOWHERE = Place(torch.empty(0), torch.empty(0))  # for scores that do not ask
 
 
 @dataclass(frozen=True, eq=False)
 class Call:
     """Query, keys and values, already cleaned by the mask, and how to attend with them."""
 
-    query: Tensor  # (..., m, d_q)
-    keys: Tensor  # (..., n, d_k)
-    values: Tensor  # (..., n, d_v)
+    query: Tensor  # (..., m, d_q); with groups (..., kv, g, m, d_q)
+    keys: Tensor  # (..., n, d_k); with groups (..., kv, 1, n, d_k)
+    values: Tensor  # (..., n, d_v); with groups (..., kv, 1, n, d_v)
     score: Callable[..., Tensor]
     map: Callable[..., Tensor]
     mask: Mask | None
@@ -30,6 +34,11 @@ class Call:
     dropout: float = 0.0
     change: Change | None = None  # an intervention on the weights
     sink: Tensor | None = None  # (..., m or 1): the score of one more key, which has no value
+    groups: int = (
+        1  # heads that share keys; if more than one, all above has an axis for them: (..., kv, g, …)
+    )
+    value_term: ValueTerm | None = None  # of weights (..., m, n) and place: added to the context
+    factor: float = 1.0  # of the scores: a temperature of the map, taken out of it
 
     @property
     def m(self) -> int:
@@ -51,8 +60,15 @@ class Call:
     @property
     def name(self) -> str:
         """The name of the map in MAPS, where it is that function with its default settings; else ""."""
+        if self.value_term is not None:
+            return ""  # plain steps only
         facts = self.facts
         return facts.name if facts is not None and self.map is facts.function else ""
+
+    @property
+    def heads(self) -> int:
+        """Heads that share keys times heads that do not, where there are groups."""
+        return self.query.shape[-4] * self.query.shape[-3]
 
     @property
     def tracked(self) -> bool:
@@ -63,7 +79,7 @@ class Call:
 
     def parameters(self) -> list[Tensor]:
         """The parameters of score, map and sink."""
-        modules = [s for s in (self.score, self.map) if isinstance(s, nn.Module)]
+        modules = [s for s in (self.score, self.map, self.value_term) if isinstance(s, nn.Module)]
         return [p for module in modules for p in module.parameters()] + (
             [] if self.sink is None else [self.sink]
         )
@@ -94,30 +110,71 @@ class Call:
         lengths = None if self.mask is None else self.mask.lengths()
         return Place.default(self.m, self.n, self.query.device, lengths)
 
+    def canonical(self) -> "Call":
+        """The same call with its map as MAPS has it, where it is another spelling of one of these."""
+        map, factor = canonical(self.map)
+        if map is self.map:
+            return self
+        sink = self.sink if self.sink is None or factor == 1 else self.sink * factor
+        return replace(self, map=map, factor=self.factor * factor, sink=sink)
+
     def scores(self, visible: Tensor | None) -> Tensor:
         """θ (..., m, n), before the mask."""
         place = None
         if getattr(self.score, "uses_place", False):
             place = replace(self.where(), visible=visible)
-        return score_at(self.score, self.query, self.keys, place, bool(getattr(self.map, "states", None)))
+        states = bool(getattr(self.map, "states", None))
+        if self.groups == 1:
+            theta = score_at(self.score, self.query, self.keys, place, states)
+        elif (found := self._products(place)) is not None:
+            theta = found.written()
+        elif isinstance(self.score, Score) and self.score.broadcasts:
+            theta = score_at(self.score, self.query, self.keys, place, states)
+        else:  # who knows what it does: it gets what it would get without groups
+            keys, flat = copied(self.keys, self.groups), place and merged_place(place, self.heads)
+            theta = score_at(self.score, merged(self.query, self.heads), keys, flat, states)
+            theta = split(theta, self.groups, -4 if states else -3)
+        return theta if self.factor == 1 else theta * self.factor
 
     def factors(self) -> tuple[Tensor, Tensor]:
         """Query (..., m, d) and keys (..., n, d) whose dot products are θ, of a `Factored` score."""
-        assert isinstance(self.score, Factored)
-        place = (self.where(),) if self.score.uses_place else ()
-        return self.score.factors(widened(self.query), widened(self.keys), *place)
+        found = self.products()
+        assert found is not None and found.bare
+        return found.query, found.keys
 
     def products(self) -> Products | None:
         """The scores in the form fast backends take; None if they have none."""
+        found = None if self.value_term is not None else self._products(None)
+        return found if found is None or self.factor == 1 else found.times(self.factor)
+
+    def _products(self, place: Place | None) -> Products | None:
         if not isinstance(self.score, Score):
             return None
-        return self.score.products(widened(self.query), widened(self.keys), self.where())
+        query, keys = widened(self.query), widened(self.keys)
+        place = place or (self.where() if self.score.uses_place else NOWHERE)
+        if self.groups == 1:
+            return self.score.products(query, keys, place)
+        each = keys.squeeze(-3)  # (..., kv, n, d_k)
+        place = merged_place(place, self.heads)
+        found = self.score.products(merged(query, self.heads), each, place)
+        if found is None:
+            return None
+        made = split_products(found, self.groups, each.shape[-3])
+        return (
+            replace(made, keys=keys) if found.keys is each else made
+        )  # backends ask whether keys are the same
 
     def weights(self, scores: Tensor, visible: Tensor | None) -> Tensor:
-        """p (..., m, n): the map under the mask, before any intervention."""
-        if self.sink is None:
+        """p (..., m, n), with groups (..., heads, m, n): the map under the mask, before any intervention."""
+        sink = self.sink
+        if self.groups > 1:
+            heads, states = self.heads, bool(getattr(self.map, "states", None))
+            scores = merged(scores, heads, -4 if states else -3)
+            visible = None if visible is None else merged(visible, heads)
+            sink = None if sink is None else merged(sink, heads, -2)
+        if sink is None:
             return masked(self.map, scores, visible)
-        more = self.sink.to(scores.dtype).unsqueeze(-1).expand(*scores.shape[:-1], 1)
+        more = sink.to(scores.dtype).unsqueeze(-1).expand(*scores.shape[:-1], 1)
         seen = None if visible is None else F.pad(visible, (0, 1), value=True)
         return masked(self.map, torch.cat([scores, more], -1), seen)[..., :-1]
 

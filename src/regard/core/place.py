@@ -19,6 +19,9 @@ class Place:
     first: int = 0  # number of the first of these queries in the whole call
     # Where positions count up by one: the first query's less the first key's. None: they may be anything.
     shift: int | None = None
+    encoded: bool = (
+        False  # whether the keys have their positions in them already, as in a cache (`Score.encoded`)
+    )
 
     def rows(self, start: int, stop: int) -> "Place":
         """The place of queries start to stop (not included) of this block."""
@@ -38,10 +41,12 @@ class Place:
         return replace(self, previous=previous, total=total)
 
     @staticmethod
-    def default(m: int, n: int, device: torch.device, lengths: Tensor | None = None) -> "Place":
+    def default(
+        m: int, n: int, device: torch.device, lengths: Tensor | None = None, encoded: bool = False
+    ) -> "Place":
         """Keys at 0 … n − 1 and the queries at the last m of these places, as Causal sees them."""
         queries, keys = torch.arange(n - m, n, device=device), torch.arange(n, device=device)
-        return Place(queries, keys, lengths, shift=n - m)
+        return Place(queries, keys, lengths, shift=n - m, encoded=encoded)
 
 
 def _cut(tensor: Tensor | None, start: int, stop: int) -> Tensor | None:

@@ -10,14 +10,16 @@ Vaswani et al. (2017), arXiv:1706.03762, §3.2.2. Fewer key/value heads than que
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Never
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Attended, resolve_map, resolve_score, run, zeroed
+from regard.attention import Attended, by_any_of_group, resolve_map, resolve_score, run, set_sink, zeroed
 from regard.backends.branching import branching
-from regard.backends.call import Call
+from regard.backends.call import Call, ValueTerm
+from regard.backends.groups import split
 from regard.core import recorders
 from regard.core.errors import ShapeError
 from regard.core.foreign_names import refuse
@@ -28,12 +30,17 @@ from regard.maps.table import facts_of
 from regard.masks import Causal, Mask, Window, as_mask
 from regard.masks.mask import Given
 from regard.memories import Branches, KeyValue
+from regard.scores import Score
 
 SMALL = 0.5  # initial gain of queries and keys for sparse maps: a key of weight 0 gets no gradient
 
 
 class MultiHead(Attentive):
-    """Attention with `heads` heads over inputs of this width; fewer `key_value_heads` are shared."""
+    """Attention with `heads` heads over inputs of this width; fewer `key_value_heads` are shared, not copied.
+
+    sink=True learns for each head the score of a key without value; sink=0.0 is softmax plus one. `scale` is
+    the factor of the scaled dot product; `value_term` is as in `attend`.
+    """
 
     def __init__(
         self,
@@ -45,6 +52,9 @@ class MultiHead(Attentive):
         key_value_heads: int | None = None,
         score: str | Callable[..., Tensor] = "scaled_dot",
         map: str | Callable[..., Tensor] = "softmax",
+        scale: float | None = None,
+        sink: bool | float = False,
+        value_term: ValueTerm | None = None,
         dropout: float = 0.0,
         bias: bool = True,
         **other: Never,
@@ -67,7 +77,11 @@ class MultiHead(Attentive):
         self.W_k = nn.Linear(self.key_width, shared * each, bias=bias)
         self.W_v = nn.Linear(self.value_width, shared * each, bias=bias)
         self.W_o = nn.Linear(width, width, bias=bias)
-        self.score, self.map = resolve_score(score, each, each), resolve_map(map)
+        self.score, self.map = resolve_score(score, each, each, scale=scale), resolve_map(map)
+        self.groups, self.value_term = heads // shared, value_term
+        self.sink: float | Tensor | None
+        learned = nn.Parameter(torch.zeros(heads)) if sink is True else None
+        set_sink(self, learned if isinstance(sink, bool) else sink)
         facts = facts_of(self.map)
         gain = SMALL if facts is not None and facts.sparse else 1.0
         for layer in (self.W_q, self.W_k):
@@ -117,17 +131,25 @@ class MultiHead(Attentive):
                 zeroed(values, by_any_head(seen)),
             )
         q = self._split(self.W_q(query), self.heads)  # (..., heads, m, each)
-        k, v = self._projected(keys, values, cache)  # (..., heads, n, each)
+        k, v = self._projected(keys, values, cache, place)  # (..., key_value_heads, n, each)
         if mask is not None and cache is not None:  # masked now, maybe not later: zero after the projection
             self._check_mask(mask, query.shape[:-2], q.shape[-2], k.shape[-2])
             seen, sees = mask.seen(q.shape[-2], k.shape[-2], q.dim() - 2, q.device)
+            seen = by_any_of_group(seen, self.groups)
             q, (k, v) = zeroed(q, sees), (k, v) if cache.clean else (zeroed(k, seen), zeroed(v, seen))
         if place is None and across:
             lengths = None if mask is None else mask.lengths()
             i, j = (torch.arange(size, device=q.device) for size in (q.shape[-2], k.shape[-2]))
             place = Place(i, j, lengths, shift=0)
+        if cache is not None and cache.encoded:
+            lengths = None if mask is None else mask.lengths()
+            place = place or Place.default(q.shape[-2], k.shape[-2], q.device, lengths)
+            place = replace(place, encoded=True)
         dropout = self.dropout if self.training else 0.0
-        return run(q, k, v, self.score, self.map, mask, sees, place, dropout, self, self._joined)
+        return run(
+            q, k, v, self.score, self.map, mask, sees, place, dropout, self, self._joined,
+            sink=self.sink, groups=self.groups, value_term=self.value_term,
+        )  # fmt: skip
 
     def step(self, x: Tensor, past: Branches, layer: int) -> Tensor:
         """Self-attention of the next position of r hypotheses, x (r, 1, width): its context (r, 1, width).
@@ -137,19 +159,32 @@ class MultiHead(Attentive):
         check("x", x, "r m width", m=1, width=self.width)
         q = self._split(self.W_q(x), self.heads)  # (r, heads, 1, each)
         k, v = (W(x).view(len(x), self.key_value_heads, -1) for W in (self.W_k, self.W_v))
+        place, t = None, len(past)
+        turned = self._encoded(k.unsqueeze(-2), range(t - 1, t))
+        if turned is not None:
+            k, place = turned.squeeze(-2), Place.default(1, t, x.device, encoded=True)
         written = past.write(layer, k, v)
-        times, dropout = self.heads // self.key_value_heads, self.dropout if self.training else 0.0
+        dropout = self.dropout if self.training else 0.0
         context = None
-        if times == 1 and not dropout and change_for(self) is None:
-            context = branching(q, *written, past.ancestors, self.score, self.map)
+        if self.sink is None and self.value_term is None and not dropout and change_for(self) is None:
+            context = branching(q, *written, past.ancestors, self.score, self.map, place)
         if context is not None and not recorders.active:
             return self._joined(context)
-        keys, values = (held.repeat_interleave(times, -3) for held in past.of(layer))
+        keys, values = past.of(layer)
         if context is None:
-            seen = run(q, keys, values, self.score, self.map, None, None, None, dropout, self, self._joined)
+            seen = run(
+                q, keys, values, self.score, self.map, None, None, place, dropout, self, self._joined,
+                sink=self.sink, groups=self.groups, value_term=self.value_term,
+            )  # fmt: skip
             return seen.context
         joined = self._joined(context)
-        show(self, Attended(joined, Call(q, keys, values, self.score, self.map, None, None)))
+        if self.groups > 1:
+            q, keys, values = (
+                split(q, self.groups),
+                *(split(t, self.groups, shared=True) for t in (keys, values)),
+            )
+        call = Call(q, keys, values, self.score, self.map, None, None, place, groups=self.groups)
+        show(self, Attended(joined, call))
         return joined
 
     def project(
@@ -164,7 +199,7 @@ class MultiHead(Attentive):
             seen, _ = as_mask(mask).seen(1, keys.shape[-2], keys.dim() - 1, keys.device)
             keys, values = zeroed(keys, by_any_head(seen)), zeroed(values, by_any_head(seen))
         cache = KeyValue(grows=False, clean=mask is not None)
-        self._projected(keys, values, cache)
+        self._projected(keys, values, cache, None)
         return cache
 
     def _check_mask(self, mask: Mask, batch: torch.Size, m: int, n: int) -> None:
@@ -178,17 +213,30 @@ class MultiHead(Attentive):
                     f"{self.heads} heads: write mask[:, None] for sequences, mask[None] for heads."
                 )
 
-    def _projected(self, keys: Tensor, values: Tensor, cache: KeyValue | None) -> tuple[Tensor, Tensor]:
-        """Keys and values of every head, (..., heads, n, each), those of the cache included."""
+    def _projected(
+        self, keys: Tensor, values: Tensor, cache: KeyValue | None, place: Place | None
+    ) -> tuple[Tensor, Tensor]:
+        """Keys and values (..., key_value_heads, n, each), those of the cache included.
+
+        A growing cache holds keys as the score has them at their positions, if these are final: rotary
+        positions turn a key once, when it comes.
+        """
         if cache is not None and not cache.grows and len(cache):
-            k, v = cache.keys, cache.values
-        else:
-            k = self._split(self.W_k(keys), self.key_value_heads)
-            v = self._split(self.W_v(values), self.key_value_heads)
-            if cache is not None:
-                k, v = cache.append(k, v)
-        times = self.heads // self.key_value_heads
-        return (k, v) if times == 1 else (k.repeat_interleave(times, -3), v.repeat_interleave(times, -3))
+            return cache.keys, cache.values
+        k = self._split(self.W_k(keys), self.key_value_heads)
+        v = self._split(self.W_v(values), self.key_value_heads)
+        if cache is None:
+            return k, v
+        if cache.grows and (cache.encoded or not len(cache)):
+            start, stop = len(cache), len(cache) + k.shape[-2]
+            given = place is not None and place.shift is None
+            turned = self._encoded(k, place.keys[..., start:stop] if place and given else range(start, stop))
+            cache.encoded = turned is not None
+            k = k if turned is None else turned
+        return cache.append(k, v)
+
+    def _encoded(self, keys: Tensor, positions: Tensor | range) -> Tensor | None:
+        return self.score.encoded(keys, positions) if isinstance(self.score, Score) else None
 
     def _joined(self, context: Tensor) -> Tensor:
         joined: Tensor = self.W_o(context.transpose(-3, -2).flatten(-2))

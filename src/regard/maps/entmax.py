@@ -11,6 +11,7 @@ Peters, Niculae & Martins (2019), "Sparse Sequence-to-Sequence Models", arXiv:19
 Correia, Niculae & Martins (2019), "Adaptively Sparse Transformers", arXiv:1909.00015: learned α.
 """
 
+from collections.abc import Callable
 from typing import Never
 
 import torch
@@ -90,6 +91,19 @@ def entmax(scores: Tensor, alpha: float | Tensor = 1.5, **other: Never) -> Tenso
     return sparsemax(scores)
 
 
+def _spells(alpha: float | Tensor = 1.5, **other: Never) -> tuple[Callable[..., Tensor], float] | None:
+    """The map of MAPS that this α makes of entmax."""
+    name = (
+        None
+        if other or isinstance(alpha, Tensor)
+        else {1: "softmax", 1.5: "entmax15", 2: "sparsemax"}.get(alpha)
+    )
+    return None if name is None else (MAPS[name].function, 1.0)
+
+
+entmax.spells = _spells  # type: ignore[attr-defined]
+
+
 class Entmax(nn.Module):
     """α-entmax with an α that is kept: fixed, or learned as α = 1 + σ(a), one for each head."""
 
@@ -114,6 +128,10 @@ class Entmax(nn.Module):
     def alpha(self) -> float | Tensor:
         """α: a number if fixed, (heads,) if learned."""
         return 1 + self.a.sigmoid() if self.learn_alpha else self.fixed
+
+    def spells(self) -> tuple[Callable[..., Tensor], float] | None:
+        """softmax, 1.5-entmax or sparsemax, where α is fixed at 1, 1.5 or 2."""
+        return None if self.learn_alpha else _spells(self.fixed)
 
     def forward(self, scores: Tensor) -> Tensor:
         """Map scores (..., heads, m, n), or (..., n) if heads is 1, to weights of the same shape."""

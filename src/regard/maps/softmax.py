@@ -10,6 +10,7 @@ Boltzmann (1868); in neural networks Bridle (1990), "Probabilistic Interpretatio
 Classification Network Outputs".
 """
 
+from collections.abc import Callable
 from math import isnan
 from typing import Never
 
@@ -71,3 +72,13 @@ def softmax(scores: Tensor, temperature: float | Tensor = 1.0, **other: Never) -
     ):  # a row without keys, or one to stay NaN
         return _with_empty_rows(scores)
     return weights
+
+
+def _spells(temperature: float | Tensor = 1.0, **other: Never) -> tuple[Callable[..., Tensor], float] | None:
+    """Softmax of scores over a fixed temperature."""
+    if other or isinstance(temperature, Tensor) or not temperature > 0:
+        return None
+    return softmax, 1 / temperature
+
+
+softmax.spells = _spells  # type: ignore[attr-defined]

@@ -88,3 +88,24 @@ def facts_of(map: Callable[..., Tensor]) -> Map | None:
         map = map.func
     found = map if isinstance(map, Map) else getattr(map, "facts", None)
     return found if isinstance(found, Map) else None
+
+
+def canonical(map: Callable[..., Tensor]) -> tuple[Callable[..., Tensor], float]:
+    """The map of MAPS that this one is another spelling of, and the factor of its scores; else itself, and 1.
+
+    partial(sparsemax) is sparsemax, partial(softmax, temperature=2.0) softmax of scores times ½. A map with
+    settings that make another one of it, as entmax, says so in `spells(**settings)`.
+    """
+    if type(map) not in (partial, Map) and not hasattr(map, "spells"):
+        return map, 1.0
+    inner: Any = map
+    settings: dict[str, Any] = {}
+    while isinstance(inner, partial):
+        if inner.args:
+            return map, 1.0
+        inner, settings = inner.func, {**inner.keywords, **settings}
+    inner = inner.function if isinstance(inner, Map) else inner
+    if hasattr(inner, "spells"):
+        found: tuple[Callable[..., Tensor], float] | None = inner.spells(**settings)
+        return found or (map, 1.0)
+    return (map if settings else inner), 1.0

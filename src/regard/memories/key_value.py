@@ -21,6 +21,7 @@ class KeyValue:
 
     def __init__(self, *, grows: bool = True, clean: bool = False):
         self.grows, self.clean = grows, clean  # clean: masked keys and values are already 0
+        self.encoded = False  # whether positions are already in the keys, as MultiHead puts rotary ones there
         self._keys: Tensor | None = None  # exactly n positions, or a buffer with spare capacity
         self._values: Tensor | None = None
         self._n = 0

@@ -1,10 +1,13 @@
 """A bias given as a tensor: what `nn.MultiheadAttention` calls a float mask."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
 from regard.core.place import Place
 from regard.core.shapes import check_float
+from regard.scores.score import Products
 
 
 class Bias(nn.Module):
@@ -26,3 +29,8 @@ class Bias(nn.Module):
         if bias.dim() < 2 or bias.shape[-2] == 1:
             return bias
         return torch.narrow(bias, -2, place.first, m)
+
+    def added(self, products: Products, query: Tensor, keys: Tensor, place: Place) -> Products:
+        """The products with this bias added."""
+        bias = self(query, keys, place)
+        return replace(products, bias=bias if products.bias is None else products.bias + bias)

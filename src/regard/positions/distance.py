@@ -2,17 +2,16 @@
 
     θᵢⱼ += b_{clip(j−i, ±r)}
 
-Raffel et al. (2020), arXiv:1910.10683, §2.1 (there the distances share buckets of growing size).
+Raffel et al. (2020), arXiv:1910.10683, §2.1 (there the distances share buckets of growing size: `T5Bias`).
 """
 
 import torch
 from torch import Tensor, nn
 
-from regard.core.place import Place
-from regard.positions.relative import offsets
+from regard.positions.by_distance import DistanceTerm
 
 
-class Distance(nn.Module):
+class Distance(DistanceTerm):
     """A term: learned biases (heads, 2 reach + 1), clipped at ±reach; heads=1 works for any shape."""
 
     def __init__(self, reach: int, heads: int = 1):
@@ -20,12 +19,10 @@ class Distance(nn.Module):
         self.reach, self.heads = reach, heads
         self.b = nn.Parameter(torch.zeros(heads, 2 * reach + 1))
 
-    def forward(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
-        """(heads, m, n), or (m, n) for one head."""
-        index = offsets(place, self.reach)  # (..., m, n)
+    def span(self, lo: int, hi: int) -> tuple[int, int]:
+        return -self.reach, self.reach
+
+    def table(self, query: Tensor, distances: Tensor) -> Tensor:
+        """(heads, 1, 2 reach + 1), or (1, 2 reach + 1) for one head."""
         b = self.b.to(query.dtype)
-        if self.heads == 1:
-            return b[0][index]
-        if index.dim() > 2:  # positions per sequence, (b, 1, m, n): the heads are the axis before m
-            return b[torch.arange(self.heads, device=index.device)[:, None, None], index]
-        return b[:, index]
+        return b if self.heads == 1 else b.unsqueeze(-2)

@@ -14,4 +14,6 @@ from regard.scores.score import Score as Score
 from regard.scores.score import Sum as Sum
 from regard.scores.score import register as register
 from regard.scores.score import score_at as score_at
+from regard.scores.soft_cap import SoftCap as SoftCap
 from regard.scores.states import States as States
+from regard.scores.temperature import Temperature as Temperature

@@ -23,6 +23,7 @@ class Additive(Score):
     """The additive score with a hidden layer of width d."""
 
     uses_place = True
+    broadcasts = True
 
     def __init__(self, d_q: int, d_k: int, d: int | None = None, *, terms: Sequence[FeatureTerm] = ()):
         super().__init__()

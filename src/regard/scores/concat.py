@@ -18,6 +18,8 @@ from regard.scores.score import Score, check_widths, linear, register
 class Concat(Score):
     """The concat score with a hidden layer of width d."""
 
+    broadcasts = True
+
     def __init__(self, d_q: int, d_k: int, d: int | None = None):
         super().__init__()
         self.d_q, self.d_k, d = d_q, d_k, d or d_k

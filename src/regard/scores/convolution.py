@@ -19,6 +19,7 @@ class Convolution(Score):
     """The convolution score over 2r + 1 keys with a hidden layer of width d."""
 
     uses_place = True
+    broadcasts = True
     looks_around = True
 
     def __init__(self, d_q: int, d_k: int, d: int | None = None, *, reach: int = 1):

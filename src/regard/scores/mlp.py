@@ -20,6 +20,7 @@ class MLP(Score):
     """The MLP score with hidden layers of these widths (default: two of d_k)."""
 
     uses_place = True
+    broadcasts = True
 
     def __init__(
         self,

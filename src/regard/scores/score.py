@@ -71,13 +71,35 @@ class Products:
         distance = None if self.distance is None else self.distance.rows(start, stop)
         return replace(self, query=self.query[..., start:stop, :], bias=bias, distance=distance)
 
+    def times(self, factor: float | Tensor) -> "Products | None":
+        """The same scores times a number above 0, or one for each head (heads, 1, 1), which no cap allows."""
+        if self.cap is not None and isinstance(factor, Tensor):
+            return None
+        bias, distance = self.bias, self.distance
+        return replace(
+            self,
+            query=self.query * factor,
+            bias=None if bias is None else bias * factor,
+            distance=None if distance is None else ByDistance(distance.table * factor, distance.first),
+            cap=None if self.cap is None or isinstance(factor, Tensor) else self.cap * factor,
+        )
+
     def written(self) -> Tensor:
         """θ (..., m, n), in plain torch."""
-        theta = self.query @ self.keys.mT
+        theta = matmul(self.query, self.keys.mT)
         theta = theta if self.bias is None else theta + self.bias
         if self.distance is not None:
             theta = theta + self.distance.written(*theta.shape[-2:])
         return theta if self.cap is None else self.cap * (theta / self.cap).tanh()
+
+
+def matmul(left: Tensor, right: Tensor) -> Tensor:
+    """left (..., m, k) @ right (..., k, n); a right of 1 on the axis before m is not copied for it."""
+    if left.dim() < 4 or right.dim() < 3 or right.shape[-3] != 1 or left.shape[-3] == 1:
+        return left @ right
+    rows = left.shape[-3:-1]
+    product: Tensor = (left.flatten(-3, -2) @ right.squeeze(-3)).unflatten(-2, rows)
+    return product
 
 
 class Score(nn.Module):
@@ -86,6 +108,9 @@ class Score(nn.Module):
     uses_place: bool = False  # forward takes a Place as its third argument
     looks_around: bool = False  # the score of a key depends on other keys, so it needs the mask
     per_pair: int = 1  # numbers in memory per pair of query and key; backends choose block sizes by it
+    broadcasts: bool = (
+        False  # keys of one head may serve several: (..., kv, g, m, d_q) and (..., kv, 1, n, d_k)
+    )
 
     @classmethod
     def of(cls, d_q: int, d_k: int) -> Self:
@@ -104,6 +129,13 @@ class Score(nn.Module):
         """The score in the form fast backends take, of inputs in float32 or float64; None if it has none."""
         return None
 
+    def encoded(self, keys: Tensor, positions: Tensor | range) -> Tensor | None:
+        """Keys (..., k, d_k) as a cache may hold them, with all that is done to them at these positions.
+
+        Given back with a place that says `encoded`. None: there is nothing to do once and for all.
+        """
+        return None
+
 
 class Factored(Score):
     """A score that is a dot product of transformed query and transformed keys.
@@ -120,7 +152,7 @@ class Factored(Score):
         if self.uses_place and not place:
             place = (Place.default(query.shape[-2], keys.shape[-2], query.device),)
         a, b = self.factors(query, keys, *place)
-        return a @ b.mT
+        return matmul(a, b.mT)
 
     def products(self, query: Tensor, keys: Tensor, place: Place) -> Products | None:
         return Products(*self.factors(query, keys, *((place,) if self.uses_place else ())))
@@ -175,6 +207,12 @@ class Sum(Score):
 
     def __init__(self, score: Callable[..., Tensor], *terms: Term):
         super().__init__()
+        for term in terms:
+            if isinstance(term, Score):
+                name = type(term).__name__
+                raise TypeError(
+                    f"{name} is a score, not a term that is added to one: write score={name}(...) + terms."
+                )
         self.score, self.terms = score, list(terms)
         self.modules_among_terms = nn.ModuleList(t for t in terms if isinstance(t, nn.Module))
         self.looks_around = getattr(score, "looks_around", False)
@@ -197,6 +235,9 @@ class Sum(Score):
                 return None
             found = term.added(found, query, keys, place)
         return found
+
+    def encoded(self, keys: Tensor, positions: Tensor | range) -> Tensor | None:
+        return self.score.encoded(keys, positions) if isinstance(self.score, Score) else None
 
 
 def score_at(
