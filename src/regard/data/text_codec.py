@@ -3,7 +3,8 @@
 bpe, character   every character is in a token, line ends too; decode(encode(text)) is the text
 word             words between white space; the end of a line is the token EOS, other white space is lost
 
-No space is put before a text, unlike in `Tokenizer`, where a text is a sentence: here it goes on from another.
+No space is put before a text, unlike in `Tokenizer`, where a text is a sentence: here it goes on from
+another.
 """
 
 from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ A text is one long sequence of tokens, on disk and memory-mapped, read in rows t
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -230,7 +230,7 @@ class LanguageTask(Task):
         least = segment + 1 if part == "train" else 2
         if found < least:
             raise SettingsError(
-                f"the text to {name} has {found:,} tokens, and at least {least:,} are needed: one segment and "
+                f"the text to {name} has {found:,} tokens, and at least {least:,} are needed: a segment and "
                 f"the token after it. Give more text, or a shorter training.segment (now {segment})."
             )
 
@@ -254,10 +254,15 @@ class LanguageTask(Task):
     def sizes(self, settings: LanguageSettings, parts: LanguageParts | None) -> dict[str, Any]:
         return {"vocabulary": 8 if parts is None else len(parts.tokenizer)}
 
+    def resolve(self, values: Mapping[str, Any]) -> Any:
+        """As for every task; the model for masked tokens is bert unless another is named."""
+        model = values.get("model", {})
+        if values.get("objective") == "masked" and isinstance(model, Mapping) and "name" not in model:
+            values = {**values, "model": {"name": "bert", **model}}
+        return super().resolve(values)
+
     def complete(self, settings: LanguageSettings) -> LanguageSettings:
         name = settings.model["name"]
-        if settings.objective == "masked" and name == self.default_model and "bert" in LANGUAGE_MODELS:
-            return replace(settings, model={**settings.model, "name": "bert"})
         if name in LANGUAGE_MODELS and not LANGUAGE_MODELS[name].kind.causal:
             return replace(settings, objective="masked")
         return settings
@@ -266,7 +271,7 @@ class LanguageTask(Task):
         name = settings.model["name"]
         if settings.objective == "masked" and LANGUAGE_MODELS[name].kind.causal:
             raise SettingsError(
-                f'objective "masked" is for a model that sees both sides, as bert; {name} reads from left to right.'
+                f'objective "masked" is for a model that sees both sides, as bert; {name} sees one.'
             )
         longest = getattr(model, "longest", None)
         if longest is not None and longest < settings.training.segment:
@@ -288,7 +293,9 @@ class LanguageTask(Task):
         hidden, wanted = predicted(model, batch)
         logits = model.logits(hidden).float()
         loss = F.cross_entropy(logits, wanted, reduction="sum").item()
-        return {"loss": loss, "accuracy": int((logits.argmax(-1) == wanted).sum())}, len(wanted)
+        right, count = int((logits.argmax(-1) == wanted).sum()), len(wanted)
+        own = {name: value * count for name, value in model.figures().items()}  # figures are per token
+        return {"loss": loss, "accuracy": right, **own}, count
 
     def system(
         self, model: Any, parts: LanguageParts, settings: LanguageSettings, folder: Path | None = None
@@ -299,7 +306,7 @@ class LanguageTask(Task):
 
 
 def predicted(model: Any, batch: StreamBatch) -> tuple[Tensor, Tensor]:
-    """Hidden states (t, width) and the tokens (t,) to predict from them; keeps the state for the next batch."""
+    """Hidden states (t, width) and the tokens (t,) to predict from them; the state is kept for later."""
     tokens = batch["tokens"]
     if not model.causal:
         seed = None if model.training else int(batch.indices[0])

@@ -62,11 +62,11 @@ def audited_case(system: LanguageSystem, texts: Sequence[str], seed: int = 0) ->
 
 
 def check_attention(system: LanguageSystem) -> None:
-    """Raise RunError if the model has no attention over the tokens before, or does not predict what follows."""
+    """Raise RunError if the model has no attention over the tokens before, or predicts no next token."""
     name = system.settings.model["name"]
     if not system.model.causal:
         raise RunError(
-            f"a language model of hidden tokens ({name}) has no next token that could be explained or audited."
+            f"a language model of hidden tokens ({name}) has no next token to be explained or audited."
         )
     if not system.layers:
         raise RunError(f"the language model {name} has no attention that could be explained or audited.")

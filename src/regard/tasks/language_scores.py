@@ -3,8 +3,8 @@
     nats per token = −1/n Σ_t log p(w_t | text before)        perplexity per word = exp(total nats / words)
 
 A text is read as if after a line end, so that its first token is predicted too. Evaluation slides: of each
-window of tokens the first part is only read and the rest is scored, so that every token has at least that part
-as its context (as far as there is text before it). A model that carries a state reads on from segment to
+window of tokens the first part is only read and the rest is scored, so that every token has at least that
+part as its context (as far as there is text before it). A model that carries a state reads on from segment to
 segment inside much longer windows. Words are what white space separates; line ends count as words.
 """
 

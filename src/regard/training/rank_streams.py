@@ -3,8 +3,8 @@
     Rank r of s takes rows r, r + s, r + 2s, … of every batch
 
 so that what a rank's model has read in one batch goes on in its next. The state after a batch is part of a
-checkpoint (`carried`, `carry`): a run that was stopped goes on as if it had not been. A last batch of an epoch
-that is shorter than half a segment is left out, unless there is no other.
+checkpoint (`carried`, `carry`): a run that was stopped goes on as if it had not been. A last batch of an
+epoch that is shorter than half a segment is left out, unless there is no other.
 """
 
 from collections.abc import Iterator, Mapping

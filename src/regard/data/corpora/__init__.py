@@ -1,4 +1,4 @@
-"""Generated corpora by name: CORPORA has those of pairs, LABELLED of labelled texts, RUNNING of running text."""
+"""Generated corpora by name: CORPORA of pairs, LABELLED of labelled texts, RUNNING of running text."""
 
 from regard.data.corpora.corpus import CORPORA as CORPORA
 from regard.data.corpora.corpus import LABELLED as LABELLED

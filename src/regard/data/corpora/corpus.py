@@ -1,5 +1,5 @@
-"""Generated corpora by name: CORPORA of pairs with gold alignments, LABELLED of texts with highlights, RUNNING
-of text for language models."""
+"""Generated corpora by name: CORPORA of pairs with gold alignments, LABELLED of texts with highlights,
+RUNNING of text for language models."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

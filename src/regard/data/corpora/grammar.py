@@ -1,4 +1,4 @@
-"""Sentences of a small grammar with long-range agreement and brackets: a text that language models learn from.
+"""Sentences of a small grammar with long-range agreement and brackets, for language models.
 
     the key to the cabinets ( which the old author near the doors sees ) opens .
 

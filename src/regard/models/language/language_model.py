@@ -51,7 +51,7 @@ class LanguageModel(nn.Module):
     ) -> tuple[Tensor, State]:
         """Vectors (b, n, d) to hidden states (b, n, width), and the state after them.
 
-        With lengths (b,), what follows the first `lengths` vectors of a row is padding, which nobody attends to.
+        With lengths (b,), what follows the first `lengths` vectors of a row is padding, not attended to.
         """
         raise NotImplementedError
 
@@ -75,6 +75,10 @@ class LanguageModel(nn.Module):
     def penalty(self) -> Tensor | None:
         """What the last call in training adds to the loss, for each token; None if nothing."""
         return None
+
+    def figures(self) -> dict[str, float]:
+        """Numbers about the model itself, for the log of its training: spans, α …"""
+        return {}
 
     def read(self, state: State) -> int:
         """How many tokens a state has read, as far as the model counts them."""
