@@ -152,7 +152,7 @@ def test_sliding_windows_score_every_token_once_with_the_context_they_say(model,
             size = 4 if system.model.carries else read.shape[1]
             hidden, state = system.model(read[:, at : at + size], state)
             at += size
-        p = system.model.logits(hidden[0, -1]).double().log_softmax(-1)
+        p = system.model.logits(hidden[0, -1]).detach().double().log_softmax(-1)
         assert float(found[t - 1]) == pytest.approx(-float(p[ids[t]]), abs=1e-4)
 
 
@@ -220,8 +220,6 @@ def test_the_command_streams_text_or_prints_json(folders):
 
 def test_bad_prompts_are_refused_in_a_sentence(folders):
     assert "'ß' is not among them" in refused(run("generate", folders(), "--prompt", "the ß"))
-    learned = folders(model="gpt", **{"model": {"positions": "learned", "longest": 16}}) if False else None
-    assert learned is None
     assert "does not write" in refused(run("generate", folders("bert")))
     assert "top_p" in refused(run("generate", folders(), "--top-p", 2))
 
@@ -296,7 +294,8 @@ def test_an_encoder_of_hidden_tokens_starts_a_classifier(folders, tmp_path):
     system = regard.load(folders("bert"))
     assert system.settings.objective == "masked" and "hidden token" in system.score(["the key opens ."]).line
     done = run(
-        "train", "classification", "--corpus", "agreement", "--model", "transformer_encoder", "--init", folders("bert"),
+        "train", "classification", "--corpus", "agreement", "--model", "transformer_encoder",
+        "--init", folders("bert"),
         "--out", tmp_path / "run", "--steps", 2, "--set", "data.texts=40", "--set", "data.held_out=8",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
@@ -352,5 +351,6 @@ def test_what_has_no_meaning_is_refused(folders):
 
 def test_an_audit_of_next_tokens_runs(folders, tmp_path):
     (tmp_path / "t.txt").write_text("".join(next(RUNNING["grammar"](s)) for s in range(6)))
-    done = run("audit", folders(), "--data", tmp_path / "t.txt", "--quick", "--json")
+    done = run("audit", folders(), "--data", tmp_path / "t.txt", "--quick")
     assert done.exit_code in (0, 1), done.output
+    assert "condition" in done.stdout or "evidence" in done.stdout

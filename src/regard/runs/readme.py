@@ -55,7 +55,8 @@ def _model(system: System) -> str:
         return f"A {system.task.makes}, "
     size = sum(p.numel() for p in system.model.parameters())
     alpha = " with learned α" if chosen.get("learn_alpha") else ""
-    attention = f", score `{chosen['score']}`, map `{chosen['map']}`{alpha}" if "map" in chosen else ""
+    named = [f"{what} `{chosen[what]}`" for what in ("score", "map") if what in chosen]
+    attention = f", {', '.join(named)}{alpha}" if named else ""
     return f"Its model is `{chosen['name']}`, {size:,} parameters{attention}; "
 
 

@@ -78,7 +78,8 @@ class Recurrent(LanguageModel):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         x, after = embedded, []
         for number, cell in enumerate(self.cells):
-            before = None if state is None else tuple(part[number].unsqueeze(0) for part in state.values())
+            held = [] if state is None else [state[name] for name in ("h", "c") if name in state]
+            before = tuple(part[number].unsqueeze(0) for part in held) or None
             x, last = cell(x, before if before is None or len(before) > 1 else before[0])
             x = self.dropout(x)
             after.append(last if isinstance(last, tuple) else (last,))

@@ -163,8 +163,8 @@ class SparseTransformer(GPT):
         )
         if not isinstance(attention.score, Factored) or config.learn_alpha:
             raise ValueError(
-                "a sparse Transformer reorders the factors of a dot product and has one map for all heads: use "
-                "score scaled_dot, positions rotary, learned, sinusoidal or none, and no learn_alpha."
+                "a sparse Transformer reorders the factors of a dot product and has one map for all heads: "
+                "use score scaled_dot, positions rotary, learned, sinusoidal or none, and no learn_alpha."
             )
         nn.init.xavier_uniform_(attention.W_o.weight)
         return attention
