@@ -79,13 +79,13 @@ class LanguageData(SettingsGroup):
 class LanguageTraining(Training):
     """Settings of the loop; the defaults suit a text of about a million characters."""
 
-    steps: int = setting(2500, "Steps of training.", option="--steps", least=1)
-    tokens: int = setting(4096, "Tokens in a batch.", least=1)
+    steps: int = setting(4000, "Steps of training.", option="--steps", least=1)
+    tokens: int = setting(1024, "Tokens in a batch.", least=1)
     segment: int = setting(128, "Tokens of a row of a batch: what is read at once.", least=1)
     optimiser: Literal["adam", "adamw"] = "adamw"
-    rate: float = 3e-3
+    rate: float = 2.5e-3
     schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
-    warmup: int = 100
+    warmup: int = 200
     decay: float = 0.1
     smoothing: float = 0.0
     validate: int = 500

@@ -37,11 +37,11 @@ class Config:
     """Configuration of a decoder-only Transformer."""
 
     vocabulary: int
-    width: int = 192
-    inner: int = 768  # of the feed-forward layers
-    heads: int = 6
+    width: int = 160
+    inner: int = 640  # of the feed-forward layers
+    heads: int = 5
     layers: int = 4
-    dropout: float = 0.1
+    dropout: float = 0.05
     score: str = "scaled_dot"
     map: str = "softmax"
     learn_alpha: bool = False

@@ -38,11 +38,11 @@ class Config:
     """Configuration of a Transformer-XL."""
 
     vocabulary: int
-    width: int = 192
-    inner: int = 768  # of the feed-forward layers
-    heads: int = 6
+    width: int = 160
+    inner: int = 640  # of the feed-forward layers
+    heads: int = 5
     layers: int = 4
-    dropout: float = 0.1
+    dropout: float = 0.05
     map: str = "softmax"
     learn_alpha: bool = False
     memory: int = 128  # tokens of earlier segments that each layer keeps
