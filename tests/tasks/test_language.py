@@ -26,6 +26,16 @@ MODELS = {
     "gpt": {"width": 16, "inner": 16, "heads": 2, "layers": 2},
     "transformer_xl": {"width": 16, "inner": 16, "heads": 2, "layers": 1, "memory": 8},
     "recurrent": {"width": 16, "layers": 1},
+    "compressive": {
+        "width": 16,
+        "inner": 16,
+        "heads": 2,
+        "layers": 1,
+        "memory": 8,
+        "compressed": 4,
+        "rate": 2,
+    },
+    "adaptive_span": {"width": 16, "inner": 16, "heads": 2, "layers": 1, "most": 16, "ramp": 4},
     "bert": {"embedding": 16, "inner": 16, "heads": 2, "layers": 1},
 }
 
@@ -218,6 +228,16 @@ def test_the_command_streams_text_or_prints_json(folders):
     assert "the key" + found["text"] + "\n" == done.stdout and len(found["tokens"]) == 6
 
 
+def test_a_cache_makes_what_came_before_likelier(folders):
+    from regard.decoding.cache_pointer import CachePointer
+
+    system = regard.load(folders())
+    plain = system.generate("key key key ", steps=12, temperature=0)
+    cached = system.generate("key key key ", steps=12, temperature=0, cache=CachePointer(50, 0.9, 60.0))
+    assert cached.text != plain.text and cached.text.startswith("key")
+    assert run("generate", folders(), "--prompt", "key ", "--steps", 4, "--cache", 20).exit_code == 0
+
+
 def test_bad_prompts_are_refused_in_a_sentence(folders):
     assert "'ß' is not among them" in refused(run("generate", folders(), "--prompt", "the ß"))
     assert "does not write" in refused(run("generate", folders("bert")))
@@ -354,3 +374,19 @@ def test_an_audit_of_next_tokens_runs(folders, tmp_path):
     done = run("audit", folders(), "--data", tmp_path / "t.txt", "--quick")
     assert done.exit_code in (0, 1), done.output
     assert "condition" in done.stdout or "evidence" in done.stdout
+
+
+def test_spans_gates_and_memories_have_pictures(folders):
+    from regard.tasks.language_views import gates_view, heads_view, memory_view
+
+    spans = heads_view(regard.load(folders("adaptive_span")))
+    assert spans.matrices[0].weights.shape == (1, 2) and "tokens" in spans.caption
+    gates = gates_view(regard.load(folders("recurrent")), "the key")
+    assert [one.name for one in gates.matrices] == ["input", "forget", "output"]
+    text = "the old key to the cabinets opens the door"  # 42 characters: segments of 16, 16 and 10
+    memory = memory_view(regard.load(folders("compressive")), text)
+    assert len(memory.target) == 10 and len(memory.source) == 4 + 8 + 10
+    assert list(memory.source[:4]) == ["c1", "c2", "c3", "c4"]
+    for view in (heads_view, lambda system: gates_view(system, "a"), lambda system: memory_view(system, "a")):
+        with pytest.raises(RunError, match="gpt has no"):
+            view(regard.load(folders()))

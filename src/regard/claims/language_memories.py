@@ -14,7 +14,8 @@ from torch.nn import functional as F
 
 import regard.recording as recording
 from regard.data.corpora.brackets import KINDS, brackets
-from regard.models.language import LANGUAGE_MODELS, LanguageModel
+from regard.models.language import BERT, LANGUAGE_MODELS, LanguageModel
+from regard.models.language.bert import Config as BERTConfig
 from regard.models.language.language_model import detached
 
 Figures = dict[str, float]
@@ -119,14 +120,10 @@ def both_sides(seed: int, steps: int = 150) -> Figures:
         return torch.stack([FIRST + cue, FIRST + symbols + cue], -1).flatten(1)  # effect first, then its cue
 
     torch.manual_seed(seed)
-    encoder = (
-        LANGUAGE_MODELS["bert"]
-        .make(vocabulary=v, embedding=32, inner=64, heads=2, layers=2, dropout=0.0)
-        .train()
-    )
+    encoder = BERT(BERTConfig(v, embedding=32, inner=64, heads=2, layers=2, dropout=0.0)).train()
     optimiser, chance = torch.optim.AdamW(encoder.parameters(), lr=3e-3), torch.Generator().manual_seed(seed)
     for _ in range(4 * steps):
-        hidden, wanted = encoder.masked(draw(chance))  # type: ignore[attr-defined]
+        hidden, wanted = encoder.masked(draw(chance))
         optimiser.zero_grad()
         (encoder.loss(hidden, wanted) / len(wanted)).backward()
         optimiser.step()

@@ -19,6 +19,10 @@ def generate(
     top_k: int = Option(0, min=0, help="Only the k most likely tokens; 0: all."),
     top_p: float = Option(1.0, help="Only the fewest tokens with at least this probability together."),
     seed: int = Option(0, help="The same seed writes the same text."),
+    cache: int = Option(
+        0, min=0, metavar="N", help="Tokens of the last N that came in a like place are likelier."
+    ),
+    cache_share: float = Option(0.1, help="How much the cache counts."),
     as_json: bool = Option(
         False, "--json", help="One JSON object at the end: prompt, text, tokens, log_prob, seed."
     ),
@@ -34,7 +38,10 @@ def generate(
 
     - `regard generate runs/text --steps 500 --temperature 0.8 --top-k 40 --seed 7`
     """
+    from regard.decoding.cache_pointer import CachePointer
+
     system = open_run(run, device, "language", threads)
+    pointer = CachePointer(cache, cache_share) if cache else None
 
     def listen(piece: str) -> None:
         sys.stdout.write(piece)
@@ -50,6 +57,7 @@ def generate(
         top_k=top_k,
         top_p=top_p,
         seed=seed,
+        cache=pointer,
         listen=None if as_json else listen,
     )
     if as_json:

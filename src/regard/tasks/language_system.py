@@ -16,6 +16,7 @@ from regard.data.padding import batches_by_length, padded
 from regard.data.running_text import blocks, count_characters
 from regard.data.text_codec import TextCodec
 from regard.data.tokenizer import Tokenizer
+from regard.decoding.cache_pointer import CachePointer
 from regard.decoding.sampling import cut
 from regard.recording import record
 from regard.tasks.language import LANGUAGE, LanguageAudit, LanguageEvaluation, LanguageParts, LanguageSettings
@@ -173,15 +174,17 @@ class LanguageSystem(System):
         top_k: int = 0,
         top_p: float = 1.0,
         seed: int = 0,
+        cache: CachePointer | None = None,
         listen: Callable[[str], None] | None = None,
     ) -> Generated:
         """Write `steps` tokens on from a prompt; `listen` hears each piece of text as it is written.
 
-        A temperature of 0 takes the most likely token. The same seed writes the same text.
+        A temperature of 0 takes the most likely token. The same seed writes the same text. With a `cache`
+        (`regard.decoding.cache_pointer`), tokens that came in a like place are likelier.
         """
         ids, tokens, total, heard = self.prompt(prompt), list[int](), 0.0, ""
         before = self.codec.decode(ids)
-        for token, log_prob in self.written(ids, steps, temperature, top_k, top_p, seed):
+        for token, log_prob in self.written(ids, steps, temperature, top_k, top_p, seed, cache):
             tokens.append(token)
             total += log_prob
             if listen is not None:
@@ -212,7 +215,14 @@ class LanguageSystem(System):
 
     @torch.no_grad()
     def written(
-        self, ids: Sequence[int], steps: int, temperature: float, top_k: int, top_p: float, seed: int
+        self,
+        ids: Sequence[int],
+        steps: int,
+        temperature: float,
+        top_k: int,
+        top_p: float,
+        seed: int,
+        cache: CachePointer | None = None,
     ) -> Iterator[tuple[int, float]]:
         """Tokens that follow the tokens `ids`, and the log-probability of each by the model."""
         if steps < 0 or top_k < 0 or not 0 < top_p <= 1 or not temperature >= 0:
@@ -221,9 +231,11 @@ class LanguageSystem(System):
                 f"got {steps}, {temperature}, {top_k} and {top_p}."
             )
         chance = torch.Generator().manual_seed(seed)
-        reading = Reading(self, list(ids))
+        reading = Reading(self, list(ids), cache)
         for _ in range(steps):
             logits = self.allowed(reading.logits(), unknown=False).double().cpu()
+            if cache is not None:
+                logits = cache.mixed(logits, reading.hidden.cpu())
             token = int(logits.argmax())
             if temperature > 0:
                 p = torch.softmax(cut(logits / temperature, top_k, top_p), -1)
@@ -365,8 +377,8 @@ class Reading:
     it is read again as the beginning of the next.
     """
 
-    def __init__(self, system: LanguageSystem, ids: list[int]):
-        self.system, self.model, self.ids = system, system.model, ids
+    def __init__(self, system: LanguageSystem, ids: list[int], cache: CachePointer | None = None):
+        self.system, self.model, self.ids, self.cache = system, system.model, ids, cache
         self.limit = max(2, min(system.context, self.model.longest or system.context))
         self.state: Any = None
         self.hidden = self._read(ids if self.model.carries else ids[-self.limit :])
@@ -378,6 +390,8 @@ class Reading:
 
     def add(self, token: int) -> None:
         """Read one more token."""
+        if self.cache is not None:
+            self.cache.add(self.hidden.cpu(), token)
         self.ids.append(token)
         if not self.model.carries and self.model.read(self.state) >= self.limit:
             self.state = None
@@ -386,8 +400,13 @@ class Reading:
             self.hidden = self._read([token])
 
     def _read(self, ids: Sequence[int]) -> Tensor:
-        tokens = torch.tensor([list(ids)], device=self.system.device)
+        tokens, at = torch.tensor([list(ids)], device=self.system.device), 0
         for part in tokens.split(self.system.context if self.model.carries else len(ids), 1):
             hidden, self.state = self.model(part, self.state)
+            if self.cache is not None and len(ids) == len(self.ids):  # the prompt: its tokens are known
+                following = self.ids[at + 1 : at + 1 + part.shape[1]]
+                for state, token in zip(hidden[0].cpu(), following, strict=False):
+                    self.cache.add(state, token)
+            at += part.shape[1]
         last: Tensor = hidden[0, -1]
         return last

@@ -60,7 +60,8 @@ class Compressor(nn.Module):
             compressed: Tensor = self.convolution(old.mT).mT
             return compressed
         groups = old.unflatten(-2, (-1, self.rate))
-        return groups.mean(-2) if self.kind == "mean" else groups.amax(-2)
+        pooled: Tensor = groups.mean(-2) if self.kind == "mean" else groups.amax(-2)
+        return pooled
 
 
 @register_language_model(Config)
@@ -112,7 +113,8 @@ class Compressive(TransformerXL):
             return F.layer_norm(states, norm.normalized_shape, scale, shift, norm.eps)
 
         def parted(states: Tensor) -> Tensor:
-            return states.unflatten(-1, (heads.heads, -1)).transpose(-3, -2)
+            each: Tensor = states.unflatten(-1, (heads.heads, -1))
+            return each.transpose(-3, -2)
 
         query = parted(F.linear(normed(x.detach()), W_q))
         contexts = [

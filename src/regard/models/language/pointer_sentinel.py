@@ -74,7 +74,8 @@ class PointerSentinel(Recurrent):
         keys = torch.cat([every, self.sentinel.expand(len(every), 1, -1)], 1)
         i, j = torch.arange(n - m, n, device=keys.device).unsqueeze(-1), torch.arange(n, device=keys.device)
         near = F.pad((j <= i) & (i - j < memory), (0, 1), value=True)  # the sentinel is always there
-        return self.pointer(torch.tanh(self.query(states)), keys, mask=as_mask(near)).weights
+        weights: Tensor = self.pointer(torch.tanh(self.query(states)), keys, mask=as_mask(near)).weights
+        return weights
 
     def logits(self, hidden: Tensor) -> Tensor:
         return hidden

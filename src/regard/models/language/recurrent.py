@@ -14,7 +14,7 @@ arXiv:1409.2329), the output layer tied to the embeddings, the forget gate's bia
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -64,10 +64,8 @@ class Recurrent(LanguageModel):
             self.output = nn.Linear(config.width, config.vocabulary)
         self.bias = nn.Parameter(torch.zeros(config.vocabulary))
         if config.cell == "lstm":
-            for cell in self.cells:
-                cell.bias_ih_l0.data[config.width : 2 * config.width] = (
-                    1.0  # remember, unless it is learned not to
-                )
+            for cell in self.cells:  # remember, unless it is learned not to
+                cast(nn.LSTM, cell).bias_ih_l0.data[config.width : 2 * config.width] = 1.0
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         embedded: Tensor = self.dropout(self.E(tokens) * self.config.width**0.5)
@@ -95,12 +93,15 @@ class Recurrent(LanguageModel):
     def gates(self, tokens: Tensor) -> list[dict[str, Tensor]]:
         """The gates of each layer by name, (b, n, width) each, while the model reads tokens (b, n)."""
         names, x, found = GATES[self.config.cell], self.embed(tokens), []
-        for cell in self.cells:
+        for cell in cast(list[nn.RNNBase], self.cells):
             states, _ = cell(x)
+            (W_x, W_h, b_x, b_h), parts = cell.all_weights[0], max(len(names), 1)
             before = F.pad(states[:, :-1], (0, 0, 1, 0))  # h_{t−1}
-            of_input = F.linear(x, cell.weight_ih_l0, cell.bias_ih_l0).chunk(max(len(names), 1), -1)
-            of_state = F.linear(before, cell.weight_hh_l0, cell.bias_hh_l0).chunk(max(len(names), 1), -1)
-            parts = zip(names, of_input, of_state, strict=False)
-            found.append({name: torch.sigmoid(a + b) for name, a, b in parts if name in OPEN})
+            of_input, of_state = (
+                F.linear(x, W_x, b_x).chunk(parts, -1),
+                F.linear(before, W_h, b_h).chunk(parts, -1),
+            )
+            every = zip(names, of_input, of_state, strict=False)
+            found.append({name: torch.sigmoid(a + b) for name, a, b in every if name in OPEN})
             x = states
         return found
