@@ -271,6 +271,7 @@ def test_what_does_not_go_together_is_refused(tmp_path):
         (["--objective", "masked", "--model", "gpt"], "sees both sides"),
         (["--corpus", "grammar", "--data", "x.txt"], "exclude"),
         (["--set", "training.tokens=8"], "training.segment"),
+        (["--set", "training.examples=8"], "training.examples"),
         (["--set", "model.positions=learned", "--set", "model.longest=4"], "model.longest"),
     ):
         assert said in refused(run("train", "language", "--out", tmp_path / "run", *more))

@@ -79,7 +79,7 @@ class LanguageData(SettingsGroup):
 class LanguageTraining(Training):
     """Settings of the loop; the defaults suit a text of about a million characters."""
 
-    steps: int = setting(4000, "Steps of training.", option="--steps", least=1)
+    steps: int = setting(4500, "Steps of training.", option="--steps", least=1)
     tokens: int = setting(1024, "Tokens in a batch.", least=1)
     segment: int = setting(128, "Tokens of a row of a batch: what is read at once.", least=1)
     optimiser: Literal["adam", "adamw"] = "adamw"
@@ -98,6 +98,11 @@ class LanguageTraining(Training):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.examples:
+            raise SettingsError(
+                "training.examples counts examples, and a text has none: its batches have "
+                "training.tokens / training.segment rows."
+            )
         if self.tokens < self.segment:
             raise SettingsError(
                 f"training.tokens must be at least training.segment={self.segment}; got {self.tokens}."

@@ -91,7 +91,7 @@ class AdaptiveSpan(GPT):
         config = cast(Config, self.config)
         score = placed_score(config.score, config.width // config.heads, config.heads, config.positions)
         span = Span(config.heads, config.most, config.ramp, config.first)
-        attention = MultiHead(config.width, config.heads, score=score + span, bias=False)
+        attention = MultiHead(config.width, config.heads, score=score + span, bias=config.bias)
         nn.init.xavier_uniform_(attention.W_o.weight)
         return attention
 

@@ -34,8 +34,8 @@ class Config:
     """Configuration of an encoder; `embedding` is the width of all layers, as in transformer_encoder."""
 
     vocabulary: int
-    embedding: int = 128
-    inner: int = 256
+    embedding: int = 128  # of the word vectors and of all layers
+    inner: int = 256  # of the feed-forward layers
     heads: int = 4
     layers: int = 2
     dropout: float = 0.1

@@ -47,7 +47,8 @@ class Config:
     learn_alpha: bool = False
     positions: Placing = "rotary"
     longest: int = 1024  # maximum number of tokens, for learned positions
-    activation: Literal["relu", "gelu", "squared_relu"] = "squared_relu"
+    activation: Literal["relu", "gelu", "gelu_tanh", "squared_relu"] = "squared_relu"
+    bias: bool = False  # of the projections of the attentions
     tied: bool = True  # the output layer has the embeddings as its weights
 
 
@@ -84,7 +85,7 @@ class GPT(LanguageModel):
             config.heads,
             score=placed_score(config.score, config.width // config.heads, config.heads, config.positions),
             map=make_map(config.map, learn_alpha=config.learn_alpha, heads=config.heads),
-            bias=False,
+            bias=config.bias,
         )
         nn.init.xavier_uniform_(attention.W_o.weight)
         return attention

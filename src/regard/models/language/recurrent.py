@@ -65,7 +65,7 @@ class Recurrent(LanguageModel):
         self.bias = nn.Parameter(torch.zeros(config.vocabulary))
         if config.cell == "lstm":
             for cell in self.cells:  # remember, unless it is learned not to
-                cast(nn.LSTM, cell).bias_ih_l0.data[config.width : 2 * config.width] = 1.0
+                cell.get_parameter("bias_ih_l0").data[config.width : 2 * config.width] = 1.0
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         embedded: Tensor = self.dropout(self.E(tokens) * self.config.width**0.5)

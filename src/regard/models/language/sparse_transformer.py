@@ -156,7 +156,7 @@ class SparseTransformer(GPT):
             config.heads,
             score=placed_score(config.score, config.width // config.heads, config.heads, config.positions),
             map=make_map(config.map, learn_alpha=config.learn_alpha, heads=config.heads),
-            bias=False,
+            bias=config.bias,
             pattern=config.pattern,
             stride=config.stride,
             summary=config.summary,

@@ -16,12 +16,13 @@ from regard.models.parts.named_components import check_choice
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),  # as in GPT-2
     "squared_relu": lambda x: F.relu(x).square(),
 }
 
 
 class FeedForward(nn.Module):
-    """A network with one hidden layer of width `inner` and activation "relu", "gelu" or "squared_relu"."""
+    """A network with one hidden layer of width `inner`; `activation` is one of ACTIVATIONS."""
 
     def __init__(self, width: int, inner: int, activation: str = "relu"):
         super().__init__()
