@@ -320,6 +320,9 @@ def test_gpt_takes_any_positions_and_map_in_parts_as_at_once(positions, map):
     with torch.no_grad():
         whole = model.logits(model(tokens)[0])
         torch.testing.assert_close(in_parts(model, tokens, 2), whole, atol=2e-5, rtol=1e-4)
+        scaled = made("gpt", positions=positions, map=map, scalable=True)
+        whole = scaled.logits(scaled(tokens)[0])
+        torch.testing.assert_close(in_parts(scaled, tokens, 2), whole, atol=2e-5, rtol=1e-4)
     if positions == "learned":
         with pytest.raises(ValueError, match="learned positions for 9"):
             model(torch.randint(4, V, (1, 10)))

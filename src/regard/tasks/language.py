@@ -81,7 +81,9 @@ class LanguageTraining(Training):
 
     steps: int = setting(4500, "Steps of training.", option="--steps", least=1)
     tokens: int = setting(1024, "Tokens in a batch.", least=1)
-    segment: int = setting(128, "Tokens of a row of a batch: what is read at once.", least=1)
+    segment: int = setting(
+        0, "Tokens of a row of a batch, which are read at once; 0 = as suits the model.", least=0
+    )
     optimiser: Literal["adam", "adamw"] = "adamw"
     rate: float = 2.5e-3
     schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
@@ -267,10 +269,13 @@ class LanguageTask(Task):
         return super().resolve(values)
 
     def complete(self, settings: LanguageSettings) -> LanguageSettings:
-        name = settings.model["name"]
-        if name in LANGUAGE_MODELS and not LANGUAGE_MODELS[name].kind.causal:
-            return replace(settings, objective="masked")
-        return settings
+        kind = LANGUAGE_MODELS[settings.model["name"]].kind
+        if not kind.causal:
+            settings = replace(settings, objective="masked")
+        if settings.training.segment:
+            return settings
+        segment = min(kind.segment, settings.training.tokens)
+        return replace(settings, training=replace(settings.training, segment=segment))
 
     def check(self, settings: LanguageSettings, model: nn.Module) -> None:
         name = settings.model["name"]

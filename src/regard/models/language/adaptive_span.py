@@ -81,7 +81,7 @@ class AdaptiveSpan(GPT):
     """A decoder whose heads learn how far they look."""
 
     def __init__(self, config: Config):
-        if config.map != "softmax":
+        if config.map != "softmax" or config.scalable:
             raise ValueError(
                 f"adaptive_span multiplies the weights of softmax by a ramp; got map {config.map!r}."
             )

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.heads import MultiHead
-from regard.maps import Entmax
+from regard.maps import Entmax, Scalable
 from regard.models.entries import register_language_model
 from regard.models.language.gpt import GPT
 from regard.models.language.gpt import Config as GPTConfig
@@ -47,7 +47,8 @@ class AdaptivelySparse(GPT):
     def alphas(self) -> Tensor:
         """α of every head: (layers, heads)."""
         maps = [cast(MultiHead, cast(SelfAttentionLayer, layer).attention).map for layer in self.layers]
-        return torch.stack([torch.as_tensor(cast(Entmax, one).alpha) for one in maps])
+        own = [one.map if isinstance(one, Scalable) else one for one in maps]
+        return torch.stack([torch.as_tensor(cast(Entmax, one).alpha) for one in own])
 
     def figures(self) -> dict[str, float]:
         alphas = self.alphas.detach()

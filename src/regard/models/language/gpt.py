@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from regard.core.shapes import check_rate
 from regard.heads import MultiHead
+from regard.maps import Scalable
 from regard.masks import Causal, Lengths
 from regard.memories import KeyValue
 from regard.models.entries import register_language_model
@@ -45,6 +46,7 @@ class Config:
     score: str = "scaled_dot"
     map: str = "softmax"
     learn_alpha: bool = False
+    scalable: bool = False  # scores times 1 + β (log n)^γ, learned for each head: `maps/scalable.py`
     positions: Placing = "rotary"
     longest: int = 1024  # maximum number of tokens, for learned positions
     activation: Literal["relu", "gelu", "gelu_tanh", "squared_relu"] = "squared_relu"
@@ -80,11 +82,12 @@ class GPT(LanguageModel):
     def heads(self, number: int) -> nn.Module:
         """The attention of a layer."""
         config = self.config
+        chosen = make_map(config.map, learn_alpha=config.learn_alpha, heads=config.heads)
         attention = MultiHead(
             config.width,
             config.heads,
             score=placed_score(config.score, config.width // config.heads, config.heads, config.positions),
-            map=make_map(config.map, learn_alpha=config.learn_alpha, heads=config.heads),
+            map=Scalable(chosen, config.heads) if config.scalable else chosen,
             bias=config.bias,
         )
         nn.init.xavier_uniform_(attention.W_o.weight)

@@ -31,6 +31,7 @@ class LanguageModel(nn.Module):
     config: Any
     attention_paths: dict[str, list[str]]
     carries: bool = False  # whether training hands the state of one segment to the next
+    segment: int = 128  # tokens of a row of a training batch, unless settings say otherwise
     causal: bool = True  # False: an encoder that sees both sides, and is trained on masked tokens
 
     def __init__(self) -> None:

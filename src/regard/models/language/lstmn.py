@@ -41,6 +41,7 @@ class LSTMN(LanguageModel):
     """An LSTM that attends to all its earlier states and cells."""
 
     carries = True
+    segment = 32
 
     def __init__(self, config: Config):
         super().__init__()

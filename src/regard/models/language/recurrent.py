@@ -36,10 +36,10 @@ class Config:
     """Configuration of a recurrent language model."""
 
     vocabulary: int
-    width: int = 384
+    width: int = 256
     layers: int = 2
     cell: Literal["lstm", "gru", "plain"] = "lstm"
-    dropout: float = 0.1
+    dropout: float = 0.05
     tied: bool = True  # the output layer has the embeddings as its weights
 
 
@@ -48,6 +48,7 @@ class Recurrent(LanguageModel):
     """An LSTM, a GRU or a plain recurrent network."""
 
     carries = True
+    segment = 32  # short rows, many of them: each step of a recurrent network computes all rows at once
 
     def __init__(self, config: Config):
         super().__init__()

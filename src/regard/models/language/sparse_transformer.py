@@ -161,10 +161,10 @@ class SparseTransformer(GPT):
             stride=config.stride,
             summary=config.summary,
         )
-        if not isinstance(attention.score, Factored) or config.learn_alpha:
+        if not isinstance(attention.score, Factored) or config.learn_alpha or config.scalable:
             raise ValueError(
                 "a sparse Transformer reorders the factors of a dot product and has one map for all heads: "
-                "use score scaled_dot, positions rotary, learned, sinusoidal or none, and no learn_alpha."
+                "use score scaled_dot, positions rotary, learned, sinusoidal or none, no learn_alpha, no scalable."
             )
         nn.init.xavier_uniform_(attention.W_o.weight)
         return attention
