@@ -47,6 +47,17 @@ TINY = {  # for each task: settings of a run of seconds, what is wrong with them
         "short": None,
         "inputs": PAIRS,
     },
+    "language": {
+        "settings": {
+            "seed": 3,
+            "data": {"corpus": "grammar", "sentences": 150},
+            "model": {"name": "gpt", "width": 16, "inner": 16, "layers": 2, "heads": 2},
+            "training": {"steps": 12, "tokens": 128, "segment": 16, "validate": 4, "save": 3, "report": 2},
+        },
+        "wrong": "training.tokens=8",
+        "short": None,
+        "inputs": ["the old key", "", "near the"],
+    },
     "vowels": {
         "settings": {
             "seed": 3,

@@ -60,6 +60,11 @@ def one_convolution(s, q, K, j):
     return s.v.weight[0] @ torch.tanh(h)
 
 
+def one_intra_attention(s, q, K, j):
+    x, last = q[: len(q) - s.last], q[len(q) - s.last :]
+    return s.v.weight[0] @ torch.tanh(s.W_h.weight @ K[j] + s.W_x.weight @ x + s.W_last.weight @ last)
+
+
 BY_HAND = {
     "dot": one_dot,
     "scaled_dot": one_scaled,
@@ -69,6 +74,7 @@ BY_HAND = {
     "concat": one_concat,
     "mlp": one_mlp,
     "convolution": one_convolution,
+    "intra_attention": one_intra_attention,
 }
 
 

@@ -24,6 +24,7 @@ COMMANDS = {  # and the first sentence of its help, which `regard --help` shows 
     "demo": "Train a small English–German translator; show what it says and where it looks.",
     "evaluate": "Say how good a run is, on examples that files have.",
     "explain": "Score the words of a text: how much each contributes to what a classifier predicts.",
+    "generate": "Write on from a prompt with a language model, as it goes.",
     "heads": "Say what each head of an encoder does, and how many it can do without.",
     "maps": "Show one vector of scores through every map.",
     "probe": "Say how many bits the labels of words take, given the states of each layer.",

@@ -62,6 +62,7 @@ class Stack:
     ahead: int = 0  # positions before the first token, as BERT's [CLS]
     reader: int = -1  # the layer that reads the tokens
     causal: bool = False  # a decoder: no position attends to a later one
+    last: bool = False  # what is explained is made from the last position of each text
 
     def at(self, layer: int | None) -> "Stack":
         """One layer alone; default: the one that reads the tokens."""
@@ -111,6 +112,8 @@ class Stack:
             return None
         top = self.layers[-1]
         ends = self.lengths if top.residual else torch.full_like(self.lengths, top.weights.shape[-2])
+        if position is None and self.last:
+            position = -1
         if position is None:
             return torch.zeros_like(ends) if self.ahead else None
         row = torch.full_like(ends, position + self.ahead) if position >= 0 else ends + position
@@ -197,7 +200,8 @@ def _stacked(
     ahead = max(layers[0].weights.shape[-1] - n, 0)
     top = order.index(reader[0]) if reader else -1
     lengths = asked.lengths + ahead
-    return Stack(_cleaned(layers, lengths, causal), lengths, ahead, top, causal)
+    last = bool(getattr(asked.model, "reads_last", False))
+    return Stack(_cleaned(layers, lengths, causal), lengths, ahead, top, causal, last)
 
 
 def _transformed(module: nn.Module, seen: Attended) -> Tensor:

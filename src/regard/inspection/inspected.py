@@ -71,6 +71,11 @@ class Inspected:
         return {} if self.answer is None else dict(self.answer.probabilities)
 
     @property
+    def continued(self) -> dict[str, str]:
+        """The text with each of these answers behind it, where they are what comes next; else empty."""
+        return dict(getattr(self.answer, "continued", {}))
+
+    @property
     def title(self) -> str:
         """The answer; where all answers have a probability, said to be predicted, with its own."""
         probability = self.probabilities.get(self.said)

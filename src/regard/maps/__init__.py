@@ -19,6 +19,9 @@ from regard.maps.fusedmax import fusedmax as fusedmax
 from regard.maps.hard import Hard as Hard
 from regard.maps.hard import hard as hard
 from regard.maps.linear_chain import LinearChain as LinearChain
+from regard.maps.scalable import Scalable as Scalable
+from regard.maps.scalable import scalable_entmax as scalable_entmax
+from regard.maps.scalable import scalable_softmax as scalable_softmax
 from regard.maps.sigmoid import sigmoid as sigmoid
 from regard.maps.sinkhorn import sinkhorn as sinkhorn
 from regard.maps.softmax import softmax as softmax

@@ -2,3 +2,4 @@
 
 from regard.memories.branches import Branches as Branches
 from regard.memories.key_value import KeyValue as KeyValue
+from regard.memories.segment import remember as remember

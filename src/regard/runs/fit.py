@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.core.errors import RunError, SettingsError
+from regard.core.errors import RunError
 from regard.core.files import beside, write_text
 from regard.core.weights import load_tensors, save_tensors
 from regard.data.batches import Batch, Batches
@@ -39,7 +39,7 @@ from regard.tasks import TASKS
 from regard.tasks.system import Scores, System
 from regard.tasks.task import Say, Task
 from regard.training import ALONE, Checkpoints, StepReport, Team, train
-from regard.training.rank_batches import RankBatches
+from regard.training.rank_streams import RankStreams
 
 PARTS: tuple[Part, ...] = ("train", "valid")
 MOST_THREADS = 4096
@@ -179,12 +179,7 @@ def encode(task: Task, settings: Any, folder: Path, say: Say) -> int:
             rows = _rows(task, settings, parts, part)
             found[part] = Encoded.make(rows, fields, cache, {k: v for k, v in longest.items() if k in fields})
             _report(found[part], name, task, settings, say)
-        try:
-            Batches(found[part], settings.training.tokens)
-        except ValueError as error:  # an example that fits into no batch
-            raise SettingsError(
-                f"training.{error} Or leave long {task.examples} out: data.longest."
-            ) from None
+        task.check_encoded(settings, found[part], part)
     values, fingerprint = read_config(folder), found["train"].fingerprint
     known = values["data"].get("fingerprint")
     if known is not None and known != fingerprint:
@@ -219,9 +214,8 @@ def prepare(
     model = task.build(settings, task.load_parts(folder))
     if not sharded:  # a sharded one may not fit on a device before
         model = model.to(device)
-    tokens, examples = settings.training.tokens, settings.training.examples
-    batches = RankBatches(train, tokens, settings.seed, team, examples)
-    return model, TaskProblem(task, settings, batches, list(Batches(valid, tokens, 0).epoch(0)), device)
+    batches, to_validate = task.batches(settings, train, team), list(task.validation(settings, valid))
+    return model, TaskProblem(task, settings, batches, to_validate, device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,13 +224,22 @@ class TaskProblem:
 
     task: Task
     settings: Any
-    train: Batches
+    train: Batches | RankStreams
     valid: list[Batch]
     device: str
 
     def batches(self, epoch: int, skip: int) -> Iterator[Batch]:
         """The batches of an epoch from the one numbered `skip` on."""
         return self.train.epoch(epoch, skip)
+
+    def carried(self) -> dict[str, Tensor]:
+        """What the model keeps from one batch to the next, if its batches are streams."""
+        return self.train.carried() if isinstance(self.train, RankStreams) else {}
+
+    def carry(self, state: Mapping[str, Tensor]) -> None:
+        """Go on with what was kept."""
+        if isinstance(self.train, RankStreams):
+            self.train.carry({name: tensor.to(self.device) for name, tensor in state.items()})
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, int]:
         """The sum of the losses of a batch, and over how many units it is; 0 of an idle batch."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from regard.data.corpora.corpus import CORPORA, LABELLED
+from regard.data.corpora.corpus import CORPORA, LABELLED, RUNNING
 from regard.runs.folder import CONFIG, LOG, README
 from regard.tasks.system import Scores, System
 from regard.views.shown_text import cropped
@@ -55,14 +55,15 @@ def _model(system: System) -> str:
         return f"A {system.task.makes}, "
     size = sum(p.numel() for p in system.model.parameters())
     alpha = " with learned α" if chosen.get("learn_alpha") else ""
-    attention = f", score `{chosen['score']}`, map `{chosen['map']}`{alpha}" if "map" in chosen else ""
+    named = [f"{what} `{chosen[what]}`" for what in ("score", "map") if what in chosen]
+    attention = f", {', '.join(named)}{alpha}" if named else ""
     return f"Its model is `{chosen['name']}`, {size:,} parameters{attention}; "
 
 
 def _data(data: Any) -> str:
     values = {name: value for name, value in vars(data).items() if isinstance(value, str)}
     if corpus := values.get("corpus"):
-        known = [table[corpus].says for table in (CORPORA, LABELLED) if corpus in table]
+        known = [table[corpus].says for table in (CORPORA, LABELLED, RUNNING) if corpus in table]
         return f"generated text, {corpus}" + "".join(f" ({says.rstrip('.')})" for says in known)
     files = [values[name] for name in ("source", "target", "train") if name in values]
     return " → ".join(files) or "its data"

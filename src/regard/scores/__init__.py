@@ -6,6 +6,7 @@ from regard.scores.concat import Concat as Concat
 from regard.scores.convolution import Convolution as Convolution
 from regard.scores.cosine import Cosine as Cosine
 from regard.scores.dot import Dot as Dot
+from regard.scores.intra_attention import IntraAttention as IntraAttention
 from regard.scores.mlp import MLP as MLP
 from regard.scores.scaled_dot import ScaledDot as ScaledDot
 from regard.scores.score import SCORES as SCORES

@@ -110,6 +110,7 @@ class Probability(Strict):
 
     label: str
     probability: float
+    then: str | None = Field(None, description="the text that goes on with it, where answers are next tokens")
 
 
 class AnswerMessage(Strict):

@@ -111,7 +111,8 @@ class ServedRun:
             "answer_words": [shown(word) for word in found.rows],
             "log_prob": found.log_prob,
             "probabilities": [
-                {"label": shown(label), "probability": p} for label, p in found.probabilities.items()
+                {"label": shown(label), "probability": p, "then": found.continued.get(label)}
+                for label, p in found.probabilities.items()
             ],
             "change": shown(change_caption(found)),
             "view": picture,

@@ -15,12 +15,14 @@ WHERE = Table(  # name of a task: the file and the instance in it
         "translation": "regard.tasks.translation:TRANSLATION",
         "classification": "regard.tasks.classification:CLASSIFICATION",
         "alignment": "regard.tasks.alignment:ALIGNMENT",
+        "language": "regard.tasks.language:LANGUAGE",
     },
 )
 SAYS = {  # what `regard train --help` says of them, which imports none
     "translation": "Train a translator into DIR; `regard translate DIR` then uses it.",
     "classification": "Train a classifier into DIR; `regard classify DIR` then uses it.",
     "alignment": "Train a word aligner into DIR; `regard align DIR` then uses it.",
+    "language": "Train a language model into DIR; `regard generate DIR` then uses it.",
 }
 OLD_NAMES = {"aligner": "alignment"}
 

@@ -22,10 +22,13 @@ from regard.core.errors import SettingsError
 from regard.core.registry import Table
 from regard.core.settings import fields_of, from_dict, to_dict
 from regard.core.weights import Kind, check_shapes, put_tensors, tensors_of
-from regard.data.batches import Batch
+from regard.data.batches import Batch, Batches
+from regard.data.encoded import Encoded
 from regard.data.fields import Field, Row
 from regard.data.splits import Part
 from regard.models.entries import Entry
+from regard.training.processes import Team
+from regard.training.rank_batches import RankBatches
 
 if TYPE_CHECKING:
     from regard.tasks.system import System
@@ -96,6 +99,24 @@ class Task:
     def scored(self, settings: Any) -> int | None:
         """How many validation examples are scored after training; None: all."""
         return None
+
+    def check_encoded(self, settings: Any, encoded: Encoded, part: Part) -> None:
+        """Raise SettingsError if there is an example that fits into no batch."""
+        try:
+            Batches(encoded, settings.training.tokens)
+        except ValueError as error:
+            raise SettingsError(
+                f"training.{error} Or leave long {self.examples} out: data.longest."
+            ) from None
+
+    def batches(self, settings: Any, encoded: Encoded, team: Team) -> Any:
+        """The batches to train on that one rank of a team computes, epoch by epoch."""
+        tokens, examples = settings.training.tokens, settings.training.examples
+        return RankBatches(encoded, tokens, settings.seed, team, examples)
+
+    def validation(self, settings: Any, encoded: Encoded) -> Iterator[Batch]:
+        """The batches to validate on."""
+        return Batches(encoded, settings.training.tokens, 0).epoch(0)
 
     # The model
 

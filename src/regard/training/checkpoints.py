@@ -10,7 +10,7 @@ import json
 import re
 import shutil
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from regard.core.weights import load_tensors, save_tensors
 from regard.training.progress import Progress
 
 MODEL, MEMORY, STATE = "model.safetensors", "optimiser.safetensors", "state.json"
+CARRIED = "carried.safetensors"  # only where a model carries something
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Checkpoint:
     # As a run of more steps has it here, which has not validated at the end of this one. None: an earlier
     # version wrote the checkpoint, with the chosen weights in place of the last if the run was finished.
     longer: Progress | None
+    carried: dict[str, Tensor] = field(default_factory=dict)  # from batch to batch, (processes, …) each
 
     @property
     def step(self) -> int:
@@ -61,6 +63,8 @@ class Checkpoints:
             draft.mkdir()
             save_tensors(found.model, draft / MODEL)
             save_tensors(found.memory, draft / MEMORY)
+            if found.carried:
+                save_tensors(found.carried, draft / CARRIED)
             (draft / STATE).write_text(_state(found.progress, found.longer), encoding="utf-8")
 
     def update(self, progress: Progress, longer: Progress | None) -> None:
@@ -75,7 +79,9 @@ class Checkpoints:
             for name, known in digests.items():
                 if hashlib.sha256((path / name).read_bytes()).hexdigest() != known:
                     raise ValueError(f"{name} is not as it was written")
-            return Checkpoint(load_tensors(path / MODEL), load_tensors(path / MEMORY), progress, longer)
+            carried = load_tensors(path / CARRIED) if (path / CARRIED).exists() else {}
+            model, memory = load_tensors(path / MODEL), load_tensors(path / MEMORY)
+            return Checkpoint(model, memory, progress, longer, carried)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise WeightsError(f"the checkpoint {path} is damaged: {str(error).rstrip('.')}.") from None
 

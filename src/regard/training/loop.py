@@ -28,7 +28,15 @@ from regard.training.log import Log
 from regard.training.objective import Objective
 from regard.training.optimiser import memory_of, optimiser, put_memory
 from regard.training.processes import ALONE, Team
-from regard.training.progress import Diverged, Interrupted, Listener, Problem, Progress, StepReport
+from regard.training.progress import (
+    Carries,
+    Diverged,
+    Interrupted,
+    Listener,
+    Problem,
+    Progress,
+    StepReport,
+)
 from regard.training.schedules import rate_at
 from regard.training.sharding import put_weights, shard, weights_of, whole
 from regard.training.stopping import stoppable
@@ -234,12 +242,14 @@ class _Loop:
             self.say(text)
 
     def _save(self) -> None:
-        progress = self.progress
+        progress, carried = self.progress, dict[str, Tensor]()
+        if isinstance(self.problem, Carries):
+            carried = {name: self.team.gather(one) for name, one in self.problem.carried().items()}
         if not (self.team.first or self.sharded):
             return
         model, memory = weights_of(self.model), memory_of(self.optimiser)
         if self.team.first:
-            self.checkpoints.save(Checkpoint(model, memory, progress, self.longer))
+            self.checkpoints.save(Checkpoint(model, memory, progress, self.longer, carried))
             recent, both = self.checkpoints.steps()[-2:], (progress, self.longer or progress)
             needed = (step for one in both for step in (*one.validated, one.best_step))
             self.checkpoints.tidy({*recent, *needed})
@@ -253,6 +263,10 @@ class _Loop:
                 return 0
             put_tensors(self.model, checkpoint.model, self.checkpoints.folder)
             self.progress, self.longer = checkpoint.progress, checkpoint.longer
+            if isinstance(self.problem, Carries):
+                of_ranks = checkpoint.carried.items()
+                fits = all(len(every) == self.team.size for _, every in of_ranks)
+                self.problem.carry({name: every[self.team.rank] for name, every in of_ranks} if fits else {})
             found.append(checkpoint)
             return checkpoint.step
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
 from regard.core.errors import SettingsError
@@ -60,6 +61,14 @@ class Team:
         total = torch.tensor(values, dtype=torch.float64)
         dist.all_reduce(total)
         return [float(value) for value in total]
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """A tensor of each process, all of the same shape, one after the other: (size, …), on the CPU."""
+        own = tensor.detach().cpu().contiguous()
+        every = [own] if self.size == 1 else [torch.empty_like(own) for _ in range(self.size)]
+        if self.size > 1:
+            dist.all_gather(every, own)
+        return torch.stack(every)
 
     def broadcast(self, value: T) -> T:
         """The value of rank 0, in every process: anything JSON has."""

@@ -1,9 +1,9 @@
 """What the loop asks of a problem, and what it reports."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -21,6 +21,19 @@ class Problem(Protocol):
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         """Figures on held-out data; "loss" is what counts."""
+        ...
+
+
+@runtime_checkable
+class Carries(Protocol):
+    """A problem whose model keeps a state from one batch to the next, which is part of a checkpoint."""
+
+    def carried(self) -> dict[str, Tensor]:
+        """The state after the last batch, by name; of the same shapes in every process. May be empty."""
+        ...
+
+    def carry(self, state: Mapping[str, Tensor]) -> None:
+        """Go on with such a state."""
         ...
 
 

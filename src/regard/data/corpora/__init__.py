@@ -1,7 +1,8 @@
-"""Generated corpora: CORPORA has those of pairs, LABELLED those of labelled texts, by name."""
+"""Generated corpora by name: CORPORA of pairs, LABELLED of labelled texts, RUNNING of running text."""
 
 from regard.data.corpora.corpus import CORPORA as CORPORA
 from regard.data.corpora.corpus import LABELLED as LABELLED
+from regard.data.corpora.corpus import RUNNING as RUNNING
 from regard.data.corpora.corpus import Corpus as Corpus
 from regard.data.corpora.phrase import Pair as Pair
 from regard.data.corpora.phrases import phrases as phrases

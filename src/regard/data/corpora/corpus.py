@@ -1,4 +1,5 @@
-"""Generated corpora by name: CORPORA of pairs with gold alignments, LABELLED of texts with highlights."""
+"""Generated corpora by name: CORPORA of pairs with gold alignments, LABELLED of texts with highlights,
+RUNNING of text for language models."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,6 +8,8 @@ from typing import Generic, TypeVar
 
 from regard.core.registry import Table
 from regard.data.corpora.agreement import agreement
+from regard.data.corpora.brackets import brackets
+from regard.data.corpora.grammar import grammar
 from regard.data.corpora.hotels import hotels
 from regard.data.corpora.phrase import Pair
 from regard.data.corpora.phrases import phrases
@@ -50,3 +53,10 @@ for _texts in (
     Corpus("hotels-service", "The same reviews: the service.", partial(hotels, aspect="service")),
 ):
     LABELLED.enter(_texts.name, _texts)
+
+RUNNING: Table[Corpus[str]] = Table("corpus of running text", {})
+for _lines in (
+    Corpus("grammar", "Sentences with agreement over a distance and nested clauses in brackets.", grammar),
+    Corpus("brackets", "Nested brackets of four kinds with letters between them.", brackets),
+):
+    RUNNING.enter(_lines.name, _lines)

@@ -3,7 +3,7 @@
     FFN(x) = W₂ max(0, W₁x + b₁) + b₂
 
 Vaswani et al. (2017), arXiv:1706.03762, §3.3. GELU in place of the maximum: Hendrycks & Gimpel (2016),
-arXiv:1606.08415.
+arXiv:1606.08415; its square: So et al. (2021), "Primer", arXiv:2109.08668.
 """
 
 from collections.abc import Callable
@@ -13,11 +13,16 @@ from torch.nn import functional as F
 
 from regard.models.parts.named_components import check_choice
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),  # as in GPT-2
+    "squared_relu": lambda x: F.relu(x).square(),
+}
 
 
 class FeedForward(nn.Module):
-    """A network with one hidden layer of width `inner` and activation "relu" or "gelu"."""
+    """A network with one hidden layer of width `inner`; `activation` is one of ACTIVATIONS."""
 
     def __init__(self, width: int, inner: int, activation: str = "relu"):
         super().__init__()

@@ -91,7 +91,7 @@ class Panel {
         'aria-checked': String(how === this.how), onclick: () => this.page.choose(how),
       },
       make('h3', {}, name), answerText(answer, answer === first ? words.map(() => false) : changed(first.answer_words, words)),
-      first.probabilities.length ? probabilityBars(answer.probabilities, first.probabilities) : '',
+      first.probabilities.length ? probabilityBars(answer.probabilities, first.probabilities, this.page.saved ? null : text => this.page.type(text)) : '',
       make('p', {class: 'facts'}, this.remark(first, answer)), change ? make('p', {class: 'facts'}, change) : '');
     }));
     if (focused) this.cards.querySelector('[aria-checked="true"]')?.focus();

@@ -1,0 +1,67 @@
+"""regard generate: a language model writes on from a prompt."""
+
+import json
+import sys
+
+from typer import Option
+
+from regard.cli.app import app
+from regard.cli.common import Device, Run, Threads, exit_on_error, open_run
+
+
+@app.command()
+@exit_on_error("regard generate")
+def generate(
+    run: Run,
+    prompt: str = Option("", metavar="TEXT", help="What the text begins with; a new line if not given."),
+    steps: int = Option(200, min=0, help="Tokens to write."),
+    temperature: float = Option(1.0, min=0.0, help="Below 1 likely tokens get likelier; 0: the most likely."),
+    top_k: int = Option(0, min=0, help="Only the k most likely tokens; 0: all."),
+    top_p: float = Option(1.0, help="Only the fewest tokens with at least this probability together."),
+    seed: int = Option(0, help="The same seed writes the same text."),
+    cache: int = Option(
+        0, min=0, metavar="N", help="Tokens of the last N that came in a like place are likelier."
+    ),
+    cache_share: float = Option(0.1, help="How much the cache counts."),
+    as_json: bool = Option(
+        False, "--json", help="One JSON object at the end: prompt, text, tokens, log_prob, seed."
+    ),
+    threads: Threads = None,
+    device: Device = "auto",
+) -> None:
+    """Write on from a prompt with a language model, as it goes.
+
+
+    Examples:
+
+    - `regard generate runs/toy --prompt "the key to the cabinets"`
+
+    - `regard generate runs/text --steps 500 --temperature 0.8 --top-k 40 --seed 7`
+    """
+    from regard.decoding.cache_pointer import CachePointer
+
+    system = open_run(run, device, "language", threads)
+    pointer = CachePointer(cache, cache_share) if cache else None
+
+    def listen(piece: str) -> None:
+        sys.stdout.write(piece)
+        sys.stdout.flush()
+
+    system.prompt(prompt)  # what is wrong with it is said before anything is written
+    if not as_json:
+        listen(prompt)
+    found = system.generate(
+        prompt,
+        steps=steps,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        cache=pointer,
+        listen=None if as_json else listen,
+    )
+    if as_json:
+        facts = {name: getattr(found, name) for name in ("prompt", "text", "tokens", "log_prob")}
+        print(json.dumps({**facts, "seed": seed}, ensure_ascii=False))
+    else:
+        listen("\n")

@@ -1,0 +1,45 @@
+"""A Transformer layer of self-attention and feed-forward: a decoder layer without cross-attention, or of an
+encoder, depending on the mask.
+
+    x = x + SelfAttention(LN(x))      x = x + FFN(LN(x))
+
+Vaswani et al. (2017), arXiv:1706.03762, §3.1; pre-norm as in `parts/residual.py`.
+"""
+
+from torch import Tensor, nn
+
+from regard.heads import MultiHead
+from regard.masks import Mask
+from regard.memories import KeyValue
+from regard.models.parts.feed_forward import FeedForward
+from regard.models.parts.residual import Residual
+
+
+class SelfAttentionLayer(nn.Module):
+    """Self-attention and feed-forward around any multi-head attention."""
+
+    def __init__(
+        self, attention: nn.Module, width: int, inner: int, activation: str, norm: str, dropout: float
+    ):
+        super().__init__()
+        self.attention = attention
+        self.feed_forward = FeedForward(width, inner, activation)
+        self.around = nn.ModuleList(Residual(width, norm, dropout) for _ in range(2))
+
+    def forward(self, x: Tensor, mask: Mask | None, cache: KeyValue | None = None) -> Tensor:
+        """x (b, m, width) to (b, m, width); a cache holds the keys and values of earlier positions."""
+        x = self.around[0](x, lambda x: self.attention(x, mask=mask, cache=cache).context)
+        x = self.around[1](x, self.feed_forward)
+        return x
+
+
+def scaled_initial(layers: nn.ModuleList) -> None:
+    """Divide the matrices that write into the residual stream by √(2 layers), so that its variance stays 1.
+
+    Radford et al. (2019), "Language Models are Unsupervised Multitask Learners", §2.3.
+    """
+    scale = (2 * len(layers)) ** -0.5
+    for layer in layers:
+        assert isinstance(layer, SelfAttentionLayer) and isinstance(layer.attention, MultiHead)
+        for last in (layer.attention.W_o, layer.feed_forward.W2):
+            last.weight.data.mul_(scale)

@@ -1,0 +1,348 @@
+"""Language: what comes next in a text.
+
+    loss = −Σ_t log p(w_t | w_1 … w_{t−1})
+
+A text is one long sequence of tokens, on disk and memory-mapped, read in rows that go on from batch to batch
+(`data/streams.py`). With the objective "masked", some tokens are hidden and predicted from both sides instead
+(`models/language/bert.py`). Without a file to validate on, the last tenth of the text is held out.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.core.errors import SettingsError, UnknownNameError
+from regard.core.settings import SettingsGroup, setting
+from regard.data.batches import Batch
+from regard.data.corpora import RUNNING
+from regard.data.encoded import Encoded
+from regard.data.fields import Field, Row, token_field
+from regard.data.running_text import blocks, count_characters
+from regard.data.splits import Part
+from regard.data.text import DataError
+from regard.data.text_codec import TextCodec
+from regard.data.tokenizer import Tokenizer
+from regard.models.language import LANGUAGE_MODELS
+from regard.models.language.language_model import detached
+from regard.tasks.task import Located, Say, Task
+from regard.tasks.text_data import make_tokenizer
+from regard.training import Training
+from regard.training.processes import Team
+from regard.training.rank_streams import RankStreams, StreamBatch
+
+TOKENIZER = "tokenizer.json"
+SAMPLE = 1 << 16  # blocks a vocabulary is made from
+WHOLE = 1 << 18  # characters that are scored as one text after training
+SCORED = 4  # such texts at most
+VALIDATED = 8  # batches that a validation in training reads at most
+
+
+@dataclass(frozen=True)
+class LanguageData(SettingsGroup):
+    """Where the text comes from, and how it is cut into tokens."""
+
+    group = "data"
+
+    corpus: str | None = setting(
+        None, "A generated text instead of a file; grammar if there is none.", option="--corpus"
+    )
+    sentences: int = setting(20_000, "Sentences of the generated text.", least=1)
+    train: str | None = setting(None, "A text (.gz too), of any size.", option="--data", metavar="FILE")
+    valid: str | None = setting(
+        None, "Another to validate on; without it the end is held out.", option="--valid", metavar="FILE"
+    )
+    held_out: float = setting(
+        0.1, "The share at the end of the text to validate on, where no file is given.", least=0.001, below=1
+    )
+    tokens: Literal["character", "bpe", "word"] = setting(
+        "character", "How text is cut into tokens: character, bpe or word.", option="--tokens"
+    )
+    vocabulary: int = setting(8000, "Different tokens at most.", least=1)
+    seen: int = setting(2, "How often a word must be seen to be a token, with tokens word.", least=1)
+    fingerprint: str | None = setting(None, "Of the encoded text: written by the run itself.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.corpus is not None and (self.train or self.valid):
+            raise SettingsError("data.corpus and data.train exclude each other; give one of them.")
+        if self.valid is not None and self.train is None:
+            raise SettingsError("data.valid is for a text of your own: data.train must be given too.")
+
+
+@dataclass(frozen=True)
+class LanguageTraining(Training):
+    """Settings of the loop; the defaults suit a text of about a million characters."""
+
+    steps: int = setting(4500, "Steps of training.", option="--steps", least=1)
+    tokens: int = setting(1024, "Tokens in a batch.", least=1)
+    segment: int = setting(
+        0, "Tokens of a row of a batch, which are read at once; 0 = as suits the model.", least=0
+    )
+    optimiser: Literal["adam", "adamw"] = "adamw"
+    rate: float = 2.5e-3
+    schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
+    warmup: int = 200
+    decay: float = 0.1
+    smoothing: float = 0.0
+    validate: int = 500
+    save: int = 500
+
+    @property
+    def rows(self) -> int:
+        """Rows of a batch."""
+        return self.tokens // self.segment
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.examples:
+            raise SettingsError(
+                "training.examples counts examples, and a text has none: its batches have "
+                "training.tokens / training.segment rows."
+            )
+        if self.tokens < self.segment:
+            raise SettingsError(
+                f"training.tokens must be at least training.segment={self.segment}; got {self.tokens}."
+            )
+
+
+@dataclass(frozen=True)
+class LanguageSettings:
+    """All that is needed to repeat a run."""
+
+    data: LanguageData = setting(factory=LanguageData)
+    task: Literal["language"] = "language"
+    seed: int = setting(
+        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
+    )
+    objective: Literal["next", "masked"] = setting(
+        "next", "next: predict the next token; masked: predict hidden ones (bert).", option="--objective"
+    )
+    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
+    training: LanguageTraining = setting(factory=LanguageTraining)
+
+
+@dataclass(frozen=True)
+class LanguageEvaluation:
+    """What `regard evaluate` asks of a language model."""
+
+    data: str | None = setting(None, "A text (.gz too), of any size.", metavar="FILE")
+    context: int | None = setting(None, "Tokens that are read at once; as in training unless given.")
+
+
+@dataclass(frozen=True)
+class LanguageAudit:
+    """What `regard audit` asks of a language model."""
+
+    data: str | None = setting(
+        None, "Texts, one per line: what is audited is the token after each.", metavar="FILE"
+    )
+
+
+@dataclass(frozen=True)
+class LanguageParts:
+    """The tokenizer."""
+
+    tokenizer: Tokenizer
+
+    @property
+    def codec(self) -> TextCodec:
+        """The same for running text."""
+        return TextCodec(self.tokenizer)
+
+    def save(self, folder: Path) -> None:
+        """Write tokenizer.json."""
+        self.tokenizer.save(folder / TOKENIZER)
+
+
+class LanguageTask(Task):
+    """From a text to a model of it."""
+
+    name = "language"
+    says = "Train a language model into DIR; `regard generate DIR` then uses it."
+    makes, examples, unit = "language model", "blocks of text", "tokens"
+    Settings, Evaluation, Audit = LanguageSettings, LanguageEvaluation, LanguageAudit
+    models, default_model = LANGUAGE_MODELS, "gpt"
+    corpora = RUNNING
+    command_examples = (
+        "regard train language --out runs/toy",
+        "regard train language --data text.txt --model gpt --out runs/text",
+        "regard train language --data text.txt.gz --tokens word --model recurrent --out runs/words",
+        "regard train language --data text.txt --model gpt --map entmax15 --out runs/sparse",
+    )
+    usage = (
+        'regard generate DIR --prompt "the "',
+        "regard evaluate DIR --data other.txt",
+    )
+
+    def read(self, settings: LanguageSettings, part: Part) -> Iterator[Located]:
+        """The text in blocks; that to validate on in a few large ones, which are scored as they are."""
+        data, size = settings.data, WHOLE if part == "valid" else 0
+        if data.train is None:
+            made = self._corpus(data)(settings.seed, part)
+            count = data.sentences if part == "train" else max(1, round(data.sentences * data.held_out))
+            texts = islice(made, count)
+            return _located(data.corpus or "grammar", _grouped(texts, size) if size else texts)
+        size = size or min(4096, WHOLE)
+        if data.valid is not None:
+            file = data.train if part == "train" else data.valid
+            return _located(file, blocks(file, size))
+        characters = count_characters(data.train)
+        cut = characters - max(1, round(characters * data.held_out))
+        if cut < 1:
+            raise DataError(f"{data.train} has {characters} characters: too few to hold some of them out.")
+        first, last = (0, cut) if part == "train" else (cut, characters)
+        return _located(data.train, blocks(data.train, size, first, last))
+
+    def _corpus(self, data: LanguageData) -> Any:
+        try:
+            return RUNNING[data.corpus or "grammar"]
+        except UnknownNameError as error:
+            raise SettingsError(str(error)) from None
+
+    def parts(self, settings: LanguageSettings, say: Say) -> LanguageParts:
+        """The tokenizer, made from the text to train on."""
+        data, texts = settings.data, (text for _, text in islice(self.read(settings, "train"), SAMPLE))
+        if data.tokens == "word":
+            counted = Counter(word for text in texts for word in text.split())
+            kept = sum(count >= data.seen for count in counted.values())
+            data = replace(data, vocabulary=min(data.vocabulary, max(kept, 1) + 4))
+            texts = (text for _, text in islice(self.read(settings, "train"), SAMPLE))
+        tokenizer = make_tokenizer(texts, data, say)  # type: ignore[arg-type]
+        return LanguageParts(tokenizer)
+
+    def load_parts(self, folder: Path) -> LanguageParts:
+        return LanguageParts(Tokenizer.load(folder / TOKENIZER))
+
+    def fields(self, settings: LanguageSettings, parts: LanguageParts) -> dict[str, Field]:
+        return {"tokens": token_field(len(parts.tokenizer))}
+
+    def encode(
+        self, settings: LanguageSettings, parts: LanguageParts, examples: Sequence[str]
+    ) -> list[Row | None]:
+        return [{"tokens": ids} if ids else None for ids in parts.codec.encode_many(examples)]
+
+    def scored(self, settings: LanguageSettings) -> int:
+        return SCORED
+
+    def check_encoded(self, settings: LanguageSettings, encoded: Encoded, part: Part) -> None:
+        """The text to train on must be longer than a segment, that to validate on must have two tokens."""
+        found, segment = len(encoded.values["tokens"]), settings.training.segment
+        name = "train on" if part == "train" else "validate on"
+        least = segment + 1 if part == "train" else 2
+        if found < least:
+            raise SettingsError(
+                f"the text to {name} has {found:,} tokens, and at least {least:,} are needed: a segment and "
+                f"the token after it. Give more text, or a shorter training.segment (now {segment})."
+            )
+
+    def batches(self, settings: LanguageSettings, encoded: Encoded, team: Team) -> RankStreams:
+        training, found = settings.training, len(encoded.values["tokens"])
+        rows = min(
+            training.rows, max(1, (found - 1) // max(training.segment, 2))
+        )  # a short text fills fewer rows
+        rows = max(rows // team.size, 1) * team.size
+        return RankStreams(encoded, rows, training.segment, settings.seed, team)
+
+    def validation(self, settings: LanguageSettings, encoded: Encoded) -> Iterator[Batch]:
+        training, found = settings.training, len(encoded.values["tokens"])
+        rows = max(1, min(training.rows, (found - 1) // max(training.segment, 2)))
+        segment = min(training.segment, found - 1)
+        most = rows * segment * VALIDATED + 1
+        return RankStreams(encoded, rows, segment, most=most).epoch(0)
+
+    # The model
+
+    def sizes(self, settings: LanguageSettings, parts: LanguageParts | None) -> dict[str, Any]:
+        return {"vocabulary": 8 if parts is None else len(parts.tokenizer)}
+
+    def resolve(self, values: Mapping[str, Any]) -> Any:
+        """As for every task; the model for masked tokens is bert unless another is named."""
+        model = values.get("model", {})
+        if values.get("objective") == "masked" and isinstance(model, Mapping) and "name" not in model:
+            values = {**values, "model": {"name": "bert", **model}}
+        return super().resolve(values)
+
+    def complete(self, settings: LanguageSettings) -> LanguageSettings:
+        kind = LANGUAGE_MODELS[settings.model["name"]].kind
+        if not kind.causal:
+            settings = replace(settings, objective="masked")
+        if settings.training.segment:
+            return settings
+        segment = min(kind.segment, settings.training.tokens)
+        return replace(settings, training=replace(settings.training, segment=segment))
+
+    def check(self, settings: LanguageSettings, model: nn.Module) -> None:
+        name = settings.model["name"]
+        if settings.objective == "masked" and LANGUAGE_MODELS[name].kind.causal:
+            raise SettingsError(
+                f'objective "masked" is for a model that sees both sides, as bert; {name} sees one.'
+            )
+        longest = getattr(model, "longest", None)
+        if longest is not None and longest < settings.training.segment:
+            raise SettingsError(
+                f"model.longest must be at least training.segment={settings.training.segment}; got {longest}."
+            )
+
+    # Training
+
+    def loss(self, settings: LanguageSettings, model: Any, batch: StreamBatch) -> tuple[Tensor, int]:  # type: ignore[override]
+        """The sum of −log p of the tokens of a batch, and how many they are."""
+        hidden, wanted = predicted(model, batch)
+        loss = model.loss(hidden, wanted, settings.training.smoothing)
+        penalty = model.penalty()
+        return loss if penalty is None else loss + penalty * len(wanted), len(wanted)
+
+    def measure(self, model: Any, batch: StreamBatch) -> tuple[dict[str, float], int]:  # type: ignore[override]
+        """Loss, and how many tokens are the most likely one."""
+        hidden, wanted = predicted(model, batch)
+        logits = model.logits(hidden).float()
+        loss = F.cross_entropy(logits, wanted, reduction="sum").item()
+        right, count = int((logits.argmax(-1) == wanted).sum()), len(wanted)
+        own = {name: value * count for name, value in model.figures().items()}  # figures are per token
+        return {"loss": loss, "accuracy": right, **own}, count
+
+    def system(
+        self, model: Any, parts: LanguageParts, settings: LanguageSettings, folder: Path | None = None
+    ) -> Any:
+        from regard.tasks.language_system import LanguageSystem
+
+        return LanguageSystem(model, parts, settings, folder)
+
+
+def predicted(model: Any, batch: StreamBatch) -> tuple[Tensor, Tensor]:
+    """Hidden states (t, width) and the tokens (t,) to predict from them; the state is kept for later."""
+    tokens = batch["tokens"]
+    if not model.causal:
+        seed = None if model.training else int(batch.indices[0])
+        hidden, wanted = model.masked(tokens[:, :-1], seed)
+        return hidden, wanted
+    hidden, state = model(tokens[:, :-1], batch.state if model.carries else None)
+    if model.carries:
+        batch.carrier.state = detached(state)
+    return hidden.flatten(0, 1), tokens[:, 1:].flatten()
+
+
+def _located(where: str, texts: Iterator[str]) -> Iterator[Located]:
+    return ((f"{where}, block {number}", text) for number, text in enumerate(texts, 1))
+
+
+def _grouped(texts: Iterator[str], size: int) -> Iterator[str]:
+    """Texts joined to larger ones of about this size."""
+    held, length = [], 0
+    for text in texts:
+        held.append(text)
+        length += len(text)
+        if length >= size:
+            yield "".join(held)
+            held, length = [], 0
+    if held:
+        yield "".join(held)
+
+
+LANGUAGE = LanguageTask()
