@@ -57,7 +57,7 @@ def bottleneck(seed: int) -> Figures:
 
 @entry(
     "C2",
-    says="… above all with sentences longer than in training.",
+    says="Attention helps above all with sentences longer than in training.",
     source="000:90",
     experiment="The models of C1 at 30 and 40 words.",
     control="Both lose.",

@@ -82,7 +82,7 @@ def without_context(seed: int) -> Figures:
 
 @debated(
     "C74",
-    says="… or through the norms of vectors.",
+    says="Deceiving attention leaks through the norms of vectors, too.",
     source="004:1550",
     experiment="MLP without tanh, 400 clean steps, then 400 with the penalty.",
     control="With the penalty from the beginning it is not learned.",

@@ -92,7 +92,7 @@ def for_free(seed: int) -> Figures:
 
 @entry(
     "C5",
-    says="… but it may be off by one.",
+    says="The alignment that attention gives may be off by one.",
     source="002:197-213",
     experiment="Reverse 3–12 words, 1,000 steps of 64: bahdanau asks with the state before the word, "
     "luong with the current one. Where the largest weight is, and AER as it stands and as regard "
