@@ -34,8 +34,8 @@ HELPERS = set(
 
 
 def test_there_are_99_in_their_order():
-    assert list(CLAIMS) == [f"C{k}" for k in range(1, 100)]
-    assert len({claim.says for claim in CLAIMS.values()}) == 99
+    assert list(CLAIMS) == [*(f"C{k}" for k in range(1, 100)), "S1", "S2", "S3"]
+    assert len({claim.says for claim in CLAIMS.values()}) == len(CLAIMS)
     assert len(EXACT) + len(TRAINED) >= 82
 
 
@@ -47,7 +47,7 @@ def test_every_file_of_claims_is_imported():
 @pytest.mark.parametrize("number", CLAIMS)
 def test_it_says_where_and_how(number):
     claim = CLAIMS[number]
-    assert claim.says.endswith((".", "”.")) and claim.source and claim.group
+    assert claim.says.endswith((".", "?")) and claim.source and claim.group
     assert all(part.strip()[:3] in LECTURES for part in claim.source.split(";"))
     if claim.built:
         assert (

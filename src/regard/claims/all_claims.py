@@ -30,6 +30,7 @@ from regard.claims import (
     rationales,
     residuals,
     score_formulas,
+    sentences_missed,
     several_hits,
     signals,
     soft_swap,
@@ -72,6 +73,7 @@ FILES = (
     rationales,
     residuals,
     score_formulas,
+    sentences_missed,
     several_hits,
     signals,
     soft_swap,
@@ -83,6 +85,6 @@ FILES = (
     words_found,
 )
 
-_found = sorted(CLAIMS.items(), key=lambda item: int(item[0][1:]))
+_found = sorted(CLAIMS.items(), key=lambda item: (item[0][0], int(item[0][1:])))
 CLAIMS.clear()
 CLAIMS.update(_found)

@@ -22,6 +22,7 @@ SECTIONS = {  # group: what its claims have in common
     "of which the words that decide are known: 4,000 to learn from, 500 others; models of width 32. "
     "Settings were found on seeds 100 and 101 and fixed, with the thresholds, before seeds 0 to 4 were "
     "run.",
+    "Beside the list": "Sentences of the lectures that the list of 99 had missed.",
     "The debate": "Is attention explanation? Texts of `sentiment`, 4,000 to learn from and 300 others; the "
     "model is `attentive_bilstm`, the MLP `attentive_mlp`, width 32, 300 steps. The two differ in one "
     "thing: a state of the BiLSTM has read the whole text, one of the MLP a single word. Nothing here "
@@ -38,10 +39,12 @@ def counts() -> str:
     five = sum(record.settled for record in records if record.claim.built and not record.claim.exact)
     left = built - exact - five
     listed = ", ".join(f"{count} {word}" for word, count in words.items())
+    beside = len(records) - 99
     return (
-        f"{len(records)} claims: {listed}. {built} have an experiment: {exact} are exact, {five} have the figures "
-        f"of five seeds or more in the package, {left} wait for `regard claims run --missing`; where these were "
-        "published before, what was published stands in their row."
+        f"{len(records)} claims, 99 of a list and {beside} sentences beside it: {listed}. {built} have an "
+        f"experiment: {exact} are exact, {five} have the figures of five seeds or more in the package, {left} "
+        "wait for `regard claims run --missing`; where these were published before, what was published stands "
+        "in their row."
     )
 
 

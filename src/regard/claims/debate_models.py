@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.audits import AUDITS, Case
+from regard.audits import AUDITS, Case, NotApplicable
 from regard.audits.retraining import uniform_weights
 from regard.audits.tests.trained_adversary import adversary_loss
 from regard.claims.quick import QUICK, few, remembered, sized
@@ -161,6 +161,14 @@ def finding(test: str, one: Which) -> Any:
     """What a test of the audit finds."""
     less = {"steps": few(300), "draws": sized(100, 3)} if test == "adversary" and QUICK.get() else {}
     return AUDITS[test](case(one), seed=one.seed, **less)
+
+
+def value_of(test: str, one: Which) -> float:
+    """The value of what a test finds; NaN if it cannot be asked, as of a model that says the same of all."""
+    try:
+        return float(finding(test, one).value)
+    except NotApplicable:
+        return float("nan")
 
 
 def right(made: Case) -> float:

@@ -6,9 +6,8 @@ Strengths were chosen with seed 100: diversity λ = .3 (with 1 accuracy falls by
 
 from functools import partial
 
-from regard.audits import NotApplicable
 from regard.claims.claim import Figures, at_least, at_most, claim, must_fail
-from regard.claims.debate_models import BILSTM, MLP, Which, case, finding, right
+from regard.claims.debate_models import BILSTM, MLP, Which, case, right, value_of
 
 TESTS = {
     "conicity": "conicity",
@@ -24,10 +23,7 @@ def asked(name: str, one: Which) -> Figures:
     """Accuracy and what TESTS find, under the name of the model."""
     found = {f"{name}, accuracy": right(case(one))}
     for test, what in TESTS.items():
-        try:
-            found[f"{name}, {what}"] = finding(test, one).value
-        except NotApplicable:  # it says the same of every text
-            found[f"{name}, {what}"] = float("nan")
+        found[f"{name}, {what}"] = value_of(test, one)
     return found
 
 

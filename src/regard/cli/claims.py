@@ -56,9 +56,8 @@ def listing(context: Context, as_json: AsJson = False) -> None:
     console(150).print(table)
     exact = sum(record.claim.exact for record in records)
     built = sum(record.claim.built for record in records)
-    say(
-        f"{len(records)} claims, {built} with an experiment, {exact} of them exact. regard claims show C5; run C5."
-    )
+    told = f"{built} with an experiment, {exact} of them exact"
+    say(f"{len(records)} claims, {told}. Next: regard claims show C5.")
 
 
 @claims.command()
@@ -238,9 +237,7 @@ def _report(answers: list[dict[str, Any]], to: Path) -> None:
             "" if apart is None else f"{apart:.2g}",
         )
     console(150).print(table)
-    say(
-        f"Stored in {to}. “apart” is the largest difference of a figure of the same seed from the published one."
-    )
+    say(f"Stored in {to}. apart: the largest difference of a figure from the published one of the same seed.")
 
 
 def _describe(record: "Record") -> None:
