@@ -1,7 +1,8 @@
-"""Write the generated parts of README.md and of pages again: tables of scores, maps and benchmarks.
+"""Write the generated parts of README.md and of pages again: tables of scores, maps, benchmarks and claims.
 
-What stands between `<!-- NAME -->` and `<!-- /NAME -->` is written here, from SCORES, MAPS and the results
-that `make bench` leaves in docs/benchmarks/. A test fails when it is stale. Run it with `make tables`.
+What stands between `<!-- NAME -->` and `<!-- /NAME -->` is written here, from SCORES, MAPS, CLAIMS with their
+published figures, and the results that `make bench` leaves in docs/benchmarks/. A test fails when it is
+stale. Run it with `make tables`.
 """
 
 import json
@@ -11,11 +12,19 @@ from typing import Any
 
 from regard.bench.machine import PEERS
 from regard.bench.speed_report import details, markdown, summary
+from regard.claims.claims_page import sections
+from regard.claims.remember import findings
 from regard.maps import MAPS
 from regard.scores import SCORES
 
 ROOT = Path(__file__).parents[1]
-FILES = [ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "scores_and_maps.md"]
+FILES = [
+    ROOT / "README.md",
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in ("benchmarks", "scores_and_maps", "claims", "what_to_remember")
+    ),
+]
 COST = {  # what README.md shows of the benchmarks
     ("sparsemax and entmax15, rows of 64, normal and peaked", "torch.softmax"),
     ("sparsemax and entmax15, rows of 512 and 4,096, normal and peaked", "torch.softmax"),
@@ -51,6 +60,8 @@ def parts() -> dict[str, str]:
         "claims": summary(rows) if rows else NOTHING,
         "cost": summary(row for row in rows if (row["claim"], row["against"]) in COST) if rows else NOTHING,
         "machine": machine(rows),
+        "lectures": sections(),
+        "remember": findings(),
         **{f"{name}-results": details(found[name]) if found[name] else NOTHING for name in RESULTS},
     }
 

@@ -20,6 +20,7 @@ COMMANDS = {  # and the first sentence of its help, which `regard --help` shows 
     "align": "Write the word alignment of sentences and their translations.",
     "audit": "Say whether the attention of a run is evidence of what the run used, and how sure that is.",
     "bench": "Measure regard against torch and other packages.",
+    "claims": "List what lectures claim, show what was measured, run it again.",
     "classify": "Classify standard input with a run: a label for each line.",
     "demo": "Train a small English–German translator; show what it says and where it looks.",
     "evaluate": "Say how good a run is, on examples that files have.",

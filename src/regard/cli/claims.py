@@ -1,0 +1,288 @@
+"""regard claims: what lectures claim, what was measured, and the experiments themselves."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from typer import Argument, Context, Option
+
+from regard.cli.app import OneLine, app, console, fail, plain_table, remark, say
+from regard.cli.common import check_picture, exit_on_error, progress_bar, save_picture
+
+if TYPE_CHECKING:
+    from regard.claims.claim import Claim
+    from regard.claims.stored_figures import Record
+
+claims = typer.Typer(cls=OneLine, rich_markup_mode="markdown", invoke_without_command=True)
+app.add_typer(claims, name="claims", help="List what lectures claim, show what was measured, run it again.")
+
+AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
+Folder = Annotated[Path, Option("--to", metavar="DIR", help="Where figures are stored, one file per claim.")]
+STORED = Path("runs/claims")
+
+
+@claims.callback()
+def listing(context: Context, as_json: AsJson = False) -> None:
+    """List what lectures claim, show what was measured, run it again.
+
+    Without a command: all claims, each with its lecture, its verdict, its seeds and the minutes of one.
+
+    Examples:
+
+    - `regard claims`
+
+    - `regard claims show C5`
+
+    - `regard claims run C69`
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from regard.claims import CLAIMS
+    from regard.claims.claim_summary import data, seeds
+    from regard.claims.stored_figures import read
+
+    records = [read(claim) for claim in CLAIMS.values()]
+    if as_json:
+        print(json.dumps([data(record, every=False) for record in records], ensure_ascii=False, indent=1))
+        return
+    table = plain_table("", "claim", "lecture", "verdict", "seeds", "minutes", right=("minutes",))
+    for record in records:
+        claim = record.claim
+        verdict = str(record.verdict) if claim.built else record.verdict.word
+        minutes = f"{claim.minutes:g}" if claim.built and not claim.exact else ""
+        table.add_row(claim.number, claim.says, claim.lectures, verdict, seeds(record), minutes)
+    console(150).print(table)
+    exact = sum(record.claim.exact for record in records)
+    built = sum(record.claim.built for record in records)
+    told = f"{built} with an experiment, {exact} of them exact"
+    say(f"{len(records)} claims, {told}. Next: regard claims show C5.")
+
+
+@claims.command()
+@exit_on_error("regard claims show")
+def show(
+    number: Annotated[str, Argument(metavar="CLAIM", help="Its number: C5.")],
+    out: Path | None = Option(
+        None, metavar="FILE", help="Draw figures and thresholds, too: claim.png, or .svg, .pdf."
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Show a claim: where it is said, experiment, control, thresholds, figures of every seed, the verdict.
+
+    Examples:
+
+    - `regard claims show C5`
+
+    - `regard claims show C65 --out c65.png`
+    """
+    from regard.claims import CLAIMS
+    from regard.claims.claim_figure import claim_figure
+    from regard.claims.claim_summary import data
+    from regard.claims.stored_figures import read
+
+    check_picture(out)
+    record = read(CLAIMS[number])
+    if as_json:
+        print(json.dumps(data(record), ensure_ascii=False, indent=1))
+    else:
+        _describe(record)
+    if out is not None:
+        save_picture(claim_figure(record), out, quiet=as_json)
+
+
+@claims.command()
+@exit_on_error("regard claims run")
+def run(
+    numbers: Annotated[list[str] | None, Argument(metavar="[CLAIM]...", help="Numbers: C5 C69.")] = None,
+    exact: bool = Option(False, "--exact", help="All that need no training: under a minute."),
+    missing: bool = Option(False, "--missing", help="All whose published figures are of too few seeds."),
+    seeds: int = Option(5, min=1, help="How many of the seeds of a claim."),
+    longest: float | None = Option(
+        None,
+        "--longest",
+        metavar="MINUTES",
+        help="With --missing: only claims of which a seed takes at most so long.",
+    ),
+    within: float | None = Option(
+        None, metavar="MINUTES", help="Begin no further seed after so long; the same command continues later."
+    ),
+    to: Folder = STORED,
+    map: str | None = Option(None, help="A map in the place of ours, where a claim takes one."),
+    model: str | None = Option(None, help="A classifier in the place of ours, where a claim takes one."),
+    data: Path | None = Option(None, metavar="FILE", help="Texts of your own, where a claim takes them."),
+    quick: bool = Option(False, "--quick", help="Two steps of training: whether it runs. Nothing is stored."),
+    as_json: AsJson = False,
+) -> None:
+    """Run claims, store what is found, and say whether it agrees with what is published.
+
+    One file per claim is written as each seed ends; seeds that are in it are not run again. The exit code is
+    1 if a verdict differs from the published one.
+
+    Examples:
+
+    - `regard claims run C5 --seeds 5`
+
+    - `regard claims run --exact`
+
+    - `regard claims run C69 --map entmax15 --model attentive_cnn`
+
+    - `regard claims run --missing --longest 2 --within 30`
+    """
+    from regard.claims.runner import run_claims, try_out
+
+    chosen = _chosen(numbers or [], exact, missing, longest)
+    given = {"map": map, "model": model, "data": None if data is None else str(data)}
+    options = _options(chosen, {name: value for name, value in given.items() if value is not None})
+    if quick:
+        for claim in chosen:
+            say(f"{claim.number}: it runs, {len(try_out(claim).figures)} figures.")
+        return
+    total = sum(claim.minutes * (1 if claim.exact else min(seeds, len(claim.seeds))) for claim in chosen)
+    remark(f"{len(chosen)} claims, about {_minutes(60 * total)} if nothing is stored in {to} yet.")
+    with progress_bar("claims", None) as show_bar:
+
+        def listen(claim: "Claim", seed: int, left: float) -> None:
+            remark(f"{claim.number}, seed {seed}; about {_minutes(left)} left.")
+            show_bar(description=claim.number)
+
+        found = run_claims(chosen, seeds, to, options, within, listen)
+    answers = [_compared(found[claim.number], options) for claim in chosen]
+    if as_json:
+        print(json.dumps(answers, ensure_ascii=False, indent=1))
+    else:
+        _report(answers, to)
+    if any(answer["agrees"] is False for answer in answers):
+        raise typer.Exit(1)
+
+
+def _chosen(numbers: list[str], exact: bool, missing: bool, longest: float | None) -> "list[Claim]":
+    """The claims that were asked for."""
+    from regard.claims import CLAIMS
+    from regard.claims.runner import missing as too_few
+
+    if (len(numbers) > 0) + exact + missing != 1:
+        fail("either numbers of claims, or --exact, or --missing is needed. regard claims lists them.")
+    if longest is not None and not missing:
+        fail("--longest goes with --missing.")
+    if exact:
+        return [claim for claim in CLAIMS.values() if claim.exact]
+    if missing:
+        return too_few(longest)
+    chosen = [CLAIMS[number] for number in dict.fromkeys(numbers)]
+    for claim in chosen:
+        if not claim.built:
+            fail(f"{claim.number} has no experiment yet: it waits for {claim.waits_for}.")
+    return chosen
+
+
+def _options(chosen: "list[Claim]", given: dict[str, str]) -> dict[str, str]:
+    """What was given in the place of ours, if every claim takes it."""
+    from regard.claims import CLAIMS
+
+    for name in given:
+        refusing = [claim.number for claim in chosen if name not in claim.options]
+        if refusing:
+            taking = ", ".join(claim.number for claim in CLAIMS.values() if name in claim.options)
+            fail(f"{', '.join(refusing)} takes no --{name}. Those that do: {taking}.")
+    if "map" in given:
+        from regard.maps import MAPS
+
+        MAPS[given["map"]]  # an unknown name is an error that lists them
+    if "data" in given and not Path(given["data"]).is_file():
+        fail(f"--data {given['data']}: there is no such file.")
+    return given
+
+
+def _compared(ours: "Record", options: dict[str, str]) -> dict[str, Any]:
+    """What was found of a claim, beside what is published."""
+    from regard.claims.claim_summary import figures
+    from regard.claims.stored_figures import agreement, agrees, read
+    from regard.claims.verdict_of_claim import judge
+
+    claim, runs = ours.claim, ours.of(options)
+    published, verdict = read(claim), judge(claim, [run.figures for run in runs])
+    return {
+        "claim": claim.number,
+        "says": claim.says,
+        "seeds": [run.seed for run in runs],
+        "options": options,
+        "verdict": str(verdict),
+        "published": str(published.verdict),
+        "agrees": None if options else agrees(verdict, published.verdict),
+        "largest difference": None if options else agreement(runs, published.of()),
+        "figures": figures(claim, runs, every=True),
+    }
+
+
+def _report(answers: list[dict[str, Any]], to: Path) -> None:
+    """Print what was found: all figures of one claim, a line each of several."""
+    words = {True: "the same", False: "ANOTHER", None: ""}
+    if len(answers) == 1:
+        (answer,) = answers
+        table = plain_table("figure", "mean")
+        for name, value in answer["figures"].items():
+            table.add_row(name, value)
+        console(120).print(table)
+    table = plain_table("", "seeds", "verdict", "published", "", "apart", right=("seeds", "apart"))
+    for answer in answers:
+        apart = answer["largest difference"]
+        table.add_row(
+            answer["claim"],
+            str(len(answer["seeds"])),
+            answer["verdict"],
+            answer["published"],
+            words[answer["agrees"]],
+            "" if apart is None else f"{apart:.2g}",
+        )
+    console(150).print(table)
+    say(f"Stored in {to}. apart: the largest difference of a figure from the published one of the same seed.")
+
+
+def _describe(record: "Record") -> None:
+    """Print all that is known of a claim."""
+    from regard.claims.claim_summary import outcomes
+
+    claim, screen = record.claim, console(120)
+    lines = [("", f"{claim.number}. {claim.says}"), ("said by", claim.places)]
+    if not claim.built:
+        lines.append(("verdict", f"not built yet: it waits for {claim.waits_for}"))
+    else:
+        lines += [
+            ("experiment", claim.experiment),
+            ("control", claim.control),
+            ("fixed in", claim.fixed),
+            ("changed after a look", claim.changed),
+            ("one seed takes", "" if claim.exact else f"about {_minutes(60 * claim.minutes)}, one thread"),
+            ("takes", ", ".join(f"--{name}" for name in claim.options)),
+            ("verdict", str(record.verdict)),
+            ("remark", claim.remark),
+            ("published before", record.earlier.get("measured", "") if not record.settled else ""),
+        ]
+    for name, text in lines:
+        if text:
+            screen.print(f"{name}: {text}" if name else text, markup=False, highlight=False, soft_wrap=False)
+    if claim.conditions:
+        table = plain_table("threshold", "met")
+        for what, met in outcomes(record):
+            table.add_row(what, met)
+        screen.print(table)
+    if record.of():
+        screen.print(_by_seed(record))
+
+
+def _by_seed(record: "Record") -> Table:
+    """Figures down, seeds across."""
+    from regard.claims.claim_summary import figures, number
+
+    runs = record.of()
+    table = plain_table("figure", "mean", *(f"seed {run.seed}" for run in runs))
+    for name, mean in figures(record.claim, runs, every=True).items():
+        table.add_row(name, mean, *(number(run.figures[name]) for run in runs))
+    return table
+
+
+def _minutes(seconds: float) -> str:
+    """A time in words."""
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

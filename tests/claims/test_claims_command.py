@@ -1,0 +1,135 @@
+"""regard claims: list, show, run; and the page that is generated from the same figures."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.claims import CLAIMS
+from regard.claims.claims_page import SECTIONS, sections
+from regard.claims.remember import FINDINGS, findings
+from regard.claims.runner import missing, run_claims
+from regard.claims.stored_figures import read
+from regard.cli import app
+
+
+def call(*arguments):
+    return CliRunner().invoke(
+        app, ["claims", *map(str, arguments)], prog_name="regard", env={"COLUMNS": "120"}
+    )
+
+
+def answer(*arguments):
+    done = call(*arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_the_list_has_all():
+    found = json.loads(answer("--json"))
+    assert [one["claim"] for one in found] == list(CLAIMS)
+    assert f"{len(CLAIMS)} claims" in answer()
+
+
+@pytest.mark.parametrize("number", ["C5", "C27", "C49", "c65"])
+def test_show(number):
+    said = answer("show", number)
+    claim = CLAIMS[number]
+    assert claim.says.split()[0] in said and claim.places.split(",")[0] in said
+    assert json.loads(answer("show", number, "--json"))["claim"] == claim.number
+
+
+def test_show_draws_a_picture(tmp_path):
+    file = tmp_path / "c12.png"
+    answer("show", "C12", "--out", file)
+    assert file.read_bytes().startswith(b"\x89PNG")
+    done = call("show", "C27", "--out", file)
+    assert done.exit_code == 2 and "no figures of single seeds to draw" in done.stderr
+
+
+def test_run_stores_and_compares(tmp_path):
+    (found,) = json.loads(answer("run", "C17", "--to", tmp_path, "--json"))
+    assert found["verdict"] == found["published"] == "holds" and found["agrees"] is True
+    assert json.loads((tmp_path / "C17.json").read_text())["runs"][0]["seed"] == 0
+    assert "the same" in answer("run", "C17", "--to", tmp_path)
+    stored = tmp_path / "C17.json"
+    stored.write_text(stored.read_text().replace('"α = 2": 0.0', '"α = 2": 0.5'))
+    assert call("run", "C17", "--to", tmp_path).exit_code == 1  # what is stored says another thing
+
+
+def test_a_run_is_continued_seed_by_seed(tmp_path):
+    """Nothing is begun after the time is over; what is there is not run again."""
+    begun = []
+
+    def listen(claim, seed, left):
+        begun.append((claim.number, seed))
+
+    some = [CLAIMS["C36"], CLAIMS["C35"]]
+    run_claims(some, 2, tmp_path, minutes=-1, listen=listen)
+    assert begun == []
+    run_claims(some[:1], 1, tmp_path, listen=listen)
+    run_claims(some, 1, tmp_path, listen=listen)
+    assert begun == [("C36", 5), ("C35", 5)]  # seed by seed, and each once
+    assert len(read(CLAIMS["C35"], tmp_path).of()) == 1
+
+
+def test_options_are_taken_where_a_claim_has_them(tmp_path):
+    (found,) = json.loads(
+        answer("run", "C99", "--map", "softmax", "--seeds", "1", "--to", tmp_path, "--json")
+    )
+    assert found["options"] == {"map": "softmax"} and found["agrees"] is None
+    assert "C69: it runs" in answer("run", "C69", "--quick")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["show", "C100"], 'no claim "C100"'),
+        (["run"], "either numbers of claims, or --exact, or --missing is needed"),
+        (["run", "C5", "--exact"], "either numbers of claims"),
+        (["run", "C27"], "C27 has no experiment yet: it waits for"),
+        (["run", "C5", "--map", "softmax"], "C5 takes no --map. Those that do: C22"),
+        (["run", "C69", "--map", "sofmax"], "did you mean softmax?"),
+        (["run", "C69", "--data", "nowhere.tsv"], "there is no such file"),
+        (["run", "C5", "--longest", "1"], "--longest goes with --missing"),
+    ],
+)
+def test_complaints_are_one_line(arguments, says):
+    done = call(*arguments)
+    assert done.exit_code == 2 and says in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_a_model_must_be_one_that_looks_at_words(tmp_path):
+    done = call("run", "C69", "--model", "hierarchical", "--to", tmp_path)
+    assert done.exit_code == 2 and "attentive_cnn" in done.stderr
+
+
+def test_what_is_missing_comes_the_quickest_first():
+    found = missing()
+    assert [claim.minutes for claim in found] == sorted(claim.minutes for claim in found)
+    assert all(claim.minutes <= 1 for claim in missing(1))
+
+
+def test_the_page_has_every_claim_and_every_group():
+    page = sections()
+    assert {claim.group for claim in CLAIMS.values() if claim.built} == set(SECTIONS)
+    assert all(f"| {number} |" in page for number in CLAIMS)
+
+
+def test_ten_findings_each_with_figures_that_are_measured():
+    assert len(FINDINGS) == 10 and findings().count("regard claims run") == 10
+    for finding in FINDINGS:
+        for run in read(CLAIMS[finding.number]).of():
+            assert set(finding.shows) <= set(run.figures)
+
+
+@pytest.mark.parametrize("name", ["claims", "what_to_remember"])
+def test_pages_are_fresh(name):
+    """What stands in the pages is what the package stores."""
+    text = (Path(__file__).parents[2] / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    for part in (sections(), findings()):
+        if part.splitlines()[0] in text:
+            assert part in text, f"docs/{name}.md is stale: run make tables"
+            return
+    raise AssertionError(f"docs/{name}.md has no generated part as it should be: run make tables")

@@ -1,0 +1,85 @@
+"""Every claim is entered once and measures what its thresholds name; exact ones come out as published."""
+
+from pathlib import Path
+
+import pytest
+
+import regard.claims
+from regard.claims import CLAIMS
+from regard.claims.claim import LECTURES
+from regard.claims.runner import run_seed, try_out
+from regard.claims.stored_figures import PUBLISHED, read
+from regard.claims.verdict_of_claim import WORDS, judge
+
+EXACT = [number for number, claim in CLAIMS.items() if claim.exact]
+TRAINED = [number for number, claim in CLAIMS.items() if claim.built and not claim.exact]
+HELPERS = set(
+    [
+        "__init__",
+        "all_claims",
+        "claim",
+        "claim_figure",
+        "claim_summary",
+        "claims_page",
+        "debate_models",
+        "quick",
+        "remember",
+        "runner",
+        "stored_figures",
+        "toy_pairs",
+        "toy_texts",
+        "verdict_of_claim",
+    ]
+)
+
+
+def test_there_are_99_in_their_order():
+    assert list(CLAIMS) == [*(f"C{k}" for k in range(1, 100)), "S1", "S2", "S3"]
+    assert len({claim.says for claim in CLAIMS.values()}) == len(CLAIMS)
+    assert len(EXACT) + len(TRAINED) >= 82
+
+
+def test_every_file_of_claims_is_imported():
+    files = {file.stem for file in Path(regard.claims.__file__).parent.glob("*.py")} - HELPERS
+    assert files == {module.__name__.rsplit(".", 1)[-1] for module in regard.claims.all_claims.FILES}
+
+
+@pytest.mark.parametrize("number", CLAIMS)
+def test_it_says_where_and_how(number):
+    claim = CLAIMS[number]
+    assert claim.says.endswith((".", "?")) and claim.source and claim.group
+    assert all(part.strip()[:3] in LECTURES for part in claim.source.split(";"))
+    if claim.built:
+        assert (
+            claim.experiment and claim.fixed and any(not condition.control for condition in claim.conditions)
+        )
+        assert claim.exact or (claim.minutes > 0 and len(claim.seeds) >= 5)
+    else:
+        assert claim.waits_for and not claim.conditions and judge(claim, []).word == "not built yet"
+
+
+@pytest.mark.parametrize("number", EXACT)
+def test_exact_claims_come_out_as_published(number):
+    claim, published = CLAIMS[number], read(CLAIMS[number])
+    run = run_seed(claim, claim.seeds[0])
+    assert judge(claim, [run.figures]).word == published.verdict.word
+    assert set(run.figures) == set(published.of()[0].figures)
+
+
+@pytest.mark.parametrize("number", TRAINED)
+def test_trained_claims_run_in_small(number):
+    claim = CLAIMS[number]
+    run = try_out(claim)
+    needed = {name for condition in claim.conditions for name in condition.names()}
+    assert needed <= set(run.figures)
+    for published in read(claim).of():
+        assert set(published.figures) == set(run.figures), "the experiment measures something else by now"
+
+
+@pytest.mark.parametrize("file", sorted(PUBLISHED.glob("*.json")), ids=lambda file: file.stem)
+def test_published_figures_belong_to_a_claim(file):
+    record = read(CLAIMS[file.stem])
+    assert record.runs or record.earlier
+    assert record.verdict.word in WORDS
+    assert len({run.seed for run in record.of()}) == len(record.of())
+    assert all(run.seed in record.claim.seeds and not run.options for run in record.runs)
