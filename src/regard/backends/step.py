@@ -18,7 +18,8 @@ from regard.backends.call import Call
 from regard.core.shapes import joined
 from regard.kernels.common.operator import is_plain
 from regard.kernels.common.pool import load_kernels, over_rows
-from regard.scores.score import Score
+from regard.scores.scaled_dot import ScaledDot
+from regard.scores.score import Products, Score
 
 HALVES = {"softmax": 0.0, "sparsemax": 1.0, "entmax15": 0.5}  # the maps it takes, and h of their threshold
 FEW = 8  # queries
@@ -64,7 +65,10 @@ def takes(call: Call) -> bool:
 
 def step(call: Call) -> Tensor | None:
     """Context (..., m, d_v), or None if the score makes other keys, or adds more than a bias by distance."""
-    found = call.products()
+    if type(call.score) is ScaledDot and call.factor == 1:  # the same, without the way round for groups
+        found: Products | None = Products(*call.score.factors(call.query, call.keys))
+    else:
+        found = call.products()
     if found is None or found.keys is not call.keys or found.bias is not None or found.cap is not None:
         return None
     query, keys = found.query, found.keys
@@ -72,7 +76,7 @@ def step(call: Call) -> Tensor | None:
         one = F.scaled_dot_product_attention(
             query.flatten(-3, -2), keys.squeeze(-3), call.values.squeeze(-3), scale=1.0
         )
-        return one.unflatten(-2, query.shape[-3:-1])
+        return one.view(*query.shape[:-1], one.shape[-1])
     plan, values, m, d = _plan(call), call.values, query.shape[-2], query.shape[-1]
     kernels = load_kernels("regard.kernels.decoding.step_kernel")
     if query.shape[:-2] != plan.batch:
