@@ -14,6 +14,7 @@ SHAPES = {
     "several queries, shared by all": ((2, 5, 3, 8), (1, 1, 200, 8)),
     "more queries than a pass takes": ((3, 4, 8, 32), (3, 1, 150, 32)),
     "several chunks of keys": ((2, 3, 1, 8), (2, 1, 2103, 8)),
+    "many keys, grouped": ((1, 2, 3, 2, 8), (1, 2, 1, 2103, 8)),
 }
 MASKS = {"none": None, "causal": Causal(), "window": Causal() & Window(20)}
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}

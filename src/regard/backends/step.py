@@ -12,15 +12,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.backends.call import Call
 from regard.core.shapes import joined
 from regard.kernels.common.operator import is_plain
 from regard.kernels.common.pool import load_kernels, over_rows
-from regard.scores.score import Score
+from regard.scores.scaled_dot import ScaledDot
+from regard.scores.score import Products, Score
 
 HALVES = {"softmax": 0.0, "sparsemax": 1.0, "entmax15": 0.5}  # the maps it takes, and h of their threshold
 FEW = 8  # queries
+SHORT = 2048  # keys, below which torch's kernel is the faster one for softmax, given a group as one head
 MANY = 128  # keys, below which the bookkeeping costs more than it saves
 KINDS = (torch.float32, torch.float64)
 LEAST = 1 << 20  # products of a query and a key per thread, in numbers: waking one takes some 40 µs
@@ -62,10 +65,18 @@ def takes(call: Call) -> bool:
 
 def step(call: Call) -> Tensor | None:
     """Context (..., m, d_v), or None if the score makes other keys, or adds more than a bias by distance."""
-    found = call.products()
+    if type(call.score) is ScaledDot and call.factor == 1:  # the same, without the way round for groups
+        found: Products | None = Products(*call.score.factors(call.query, call.keys))
+    else:
+        found = call.products()
     if found is None or found.keys is not call.keys or found.bias is not None or found.cap is not None:
         return None
     query, keys = found.query, found.keys
+    if call.mask is None and call.sink is None and found.bare and _short(call):
+        one = F.scaled_dot_product_attention(
+            query.flatten(-3, -2), keys.squeeze(-3), call.values.squeeze(-3), scale=1.0
+        )
+        return one.view(*query.shape[:-1], one.shape[-1])
     plan, values, m, d = _plan(call), call.values, query.shape[-2], query.shape[-1]
     kernels = load_kernels("regard.kernels.decoding.step_kernel")
     if query.shape[:-2] != plan.batch:
@@ -101,6 +112,17 @@ def step(call: Call) -> Tensor | None:
 def _ends(call: Call) -> tuple[Tensor, Tensor] | None:
     assert call.mask is not None
     return call.mask.interval(call.m, call.n, len(call.batch), call.query.device)
+
+
+def _short(call: Call) -> bool:
+    """Whether it is a softmax of groups of heads, (b, kv, g, m, d), whose queries torch can take as one's."""
+    return (
+        call.name == "softmax"
+        and call.n < SHORT
+        and call.query.dim() == call.keys.dim() == call.values.dim() == 5
+        and call.keys.shape[-3] == call.values.shape[-3] == 1
+        and call.query.shape[:2] == call.keys.shape[:2] == call.values.shape[:2]
+    )
 
 
 def _memory(tensor: Tensor, extent: int) -> NDArray[np.generic]:
