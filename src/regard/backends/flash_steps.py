@@ -32,7 +32,7 @@ ATEN_BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backw
 if ATEN not in flop_registry:  # torch counts 0 for its kernels on the CPU
     register_flop_formula(ATEN)(lambda *shapes, **_: sdpa_flop_count(*shapes[:3]))
     register_flop_formula(ATEN_BACKWARD)(lambda *shapes, **_: sdpa_backward_flop_count(*shapes[:4]))
-ROWS = 128  # queries of a tile that is written out
+ROWS = 256  # queries of a tile that is written out
 
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]
 
@@ -174,28 +174,32 @@ class Softmax:
         if table is not None:
             dz, sums, delta = dz.flip(-2), sums.flip(-1), delta.flip(-1)
         high, width = q.shape[2], tile.width
+        kept: Tensor | None = None
         for number, (i, some) in enumerate(pieces(q.shape[0], q.shape[1], high * width)):
             here, at = (i, some), self.key(tile, g, number)
             p = self._scores(q[here], k[here], _part(added, *here), _part(visible, *here))
             slope = None if self.terms.cap is None else 1 - (p / self.terms.cap) ** 2
             p = p.sub_(sums[here].unsqueeze(-1)).exp_()
-            ds = torch.bmm(dz[here], v[here].mT)
+            less = delta[here].unsqueeze(-1)
             if self.rate:
-                ds = dropped(ds, self.rate, at)
+                ds = dropped(torch.bmm(dz[here], v[here].mT), self.rate, at).sub_(less)
+            else:
+                ds = torch.baddbmm(less, dz[here], v[here].mT, beta=-1)
             spent = dropped(p, self.rate, at) if self.rate else p
-            _add(tile, grads[2][here], torch.bmm(spent.mT, dz[here]))
-            ds.sub_(delta[here].unsqueeze(-1))
+            _add_product(tile, grads[2][here], spent.mT, dz[here])
             if slope is not None:
                 ds.mul_(torch.where(p > 0, slope, 0))
             skew = None
             if grads[4] is None:
                 ds.mul_(p)
             else:
-                skew = p.new_zeros(p.shape[0], high, high + width - 1)
+                if kept is None or len(kept) != len(p):
+                    kept = p.new_zeros(p.shape[0], high, high + width - 1)
+                skew = kept  # what lies beside the tile stays 0
                 ds = torch.mul(ds, p, out=skewed(skew, high, width))
             grad = torch.bmm(ds, k[here])
             dq[here] = grad if table is None else grad.flip(-2)
-            _add(tile, grads[1][here], torch.bmm(ds.mT, q[here]))
+            _add_product(tile, grads[1][here], ds.mT, q[here])
             if grads[3] is not None:
                 self._add_bias(tile, g, ds if table is None else ds.flip(-2), grads[3], i, some)
             if skew is not None:
@@ -257,6 +261,14 @@ def _add(tile: Tile, whole: Tensor, part: Tensor) -> None:
         whole[..., tile.first : tile.last, :] += part
     else:
         whole.index_add_(-2, tile.index, part)
+
+
+def _add_product(tile: Tile, whole: Tensor, one: Tensor, other: Tensor) -> None:
+    """The same of a product (b, width, rows) (b, rows, d), in one step where that is possible."""
+    if tile.index is None:
+        whole.narrow(-2, tile.first, tile.last - tile.first).baddbmm_(one, other)
+    else:
+        _add(tile, whole, torch.bmm(one, other))
 
 
 def padded(tensor: Tensor, width: int) -> Tensor:
