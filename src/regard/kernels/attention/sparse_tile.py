@@ -110,4 +110,5 @@ def collect_all(out: Any, j: int, row: int, count: int, theta: Any, places: Any,
     store(theta, end + w, load(out, (2 * row + 1) * w))
     for x in range(2 * w):
         put(places, end + x, j + x)
-    return count + 2 * w
+    end += 2 * w
+    return end - at
