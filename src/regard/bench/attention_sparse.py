@@ -88,7 +88,8 @@ def _measured(
 
     with torch.no_grad():
         weights = ours(query[..., :64, :]).weights
-    return Measured(*medians([our_step, their_step], effort), float((weights > 0).sum(-1).double().mean()))
+    seconds, other = medians([our_step, their_step], effort)
+    return Measured(seconds, other, float((weights > 0).sum(-1).double().mean()))
 
 
 def _term(term: str, n: int, effort: Effort) -> Measured:
@@ -114,10 +115,11 @@ def _term(term: str, n: int, effort: Effort) -> Measured:
 
 
 def _with(settings: dict[str, Any], theirs: dict[str, Any], n: int, effort: Effort) -> Measured:
-    *leaves, gradient = attention_inputs(n)
+    query, keys, values, gradient = attention_inputs(n)
+    leaves = [query, keys, values]
     return _measured(
-        lambda query: attend(query, *leaves[1:], map="entmax15", **settings),
-        lambda: sdpa(*leaves, **theirs), leaves, leaves, gradient, effort,
+        lambda some: attend(some, keys, values, map="entmax15", **settings),
+        lambda: sdpa(query, keys, values, **theirs), leaves, leaves, gradient, effort,
     )  # fmt: skip
 
 

@@ -104,7 +104,7 @@ def collect_many(out: Any, j: int, row: int, floor: Any, count: int, theta: Any,
 @inlined
 def collect_all(out: Any, j: int, row: int, count: int, theta: Any, places: Any, at: int) -> int:
     """Append all scores of a row, as at the beginning, before there is a floor. The new count."""
-    w = width(out)
+    w: int = width(out)
     end = at + count
     store(theta, end, load(out, 2 * row * w))
     store(theta, end + w, load(out, (2 * row + 1) * w))
