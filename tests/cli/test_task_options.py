@@ -142,7 +142,7 @@ def test_evaluate_refuses_an_option_of_another_task(tiny_run, task):
 @every_task
 def test_evaluate_says_what_it_needs(tiny_run, tmp_path, task):
     folder = tiny_run(task).folder
-    needed = "--data" if task == "classification" else "--source"
+    needed = "--data" if task in ("classification", "language") else "--source"
     assert f"holds a {TASKS[task].makes}: {needed}" in complaint("evaluate", folder)
     assert f"{needed} needs a value" in complaint("evaluate", folder, needed)
     assert "there is no such file" in complaint(

@@ -8,6 +8,7 @@ import regard
 from regard.core.errors import ShapeError
 from regard.models.language import LANGUAGE_MODELS
 from regard.models.language.language_model import detached
+from regard.models.language.next_token import NextToken
 from regard.testing import check_causal
 
 V = 11
@@ -286,9 +287,26 @@ def test_attention_to_earlier_states_leaves_the_first_row_empty():
     tokens = torch.randint(4, V, (1, 4))
     with regard.record(model, "attention") as seen:
         model(tokens)
-    weights = seen["attention"][-1].weights[0]  # (4 queries, 3 earlier states)
-    assert bool((weights[0] == 0).all())
+    weights = seen["attention"][-1].weights[0]
     assert bool((weights.triu() == 0).all()) and bool((weights.tril(-1)[1:].sum(-1) > 0.999).all())
+
+
+@pytest.mark.parametrize("name", [n for n in SMALL if made(n).causal and "self" in made(n).attention_paths])
+def test_as_a_classifier_it_looks_from_the_last_token_of_each_text(name):
+    reader, tokens, lengths = NextToken(made(name)), torch.randint(4, V, (2, 7)), torch.tensor([7, 4])
+    path = reader.attention_paths["reader"]
+
+    def seen(tokens, lengths):
+        with torch.no_grad(), regard.record(reader, path) as found:
+            logits = reader(tokens, lengths)
+        return logits, reader.over_words(found)
+
+    (logits, weights), (alone, own) = seen(tokens, lengths), seen(tokens[1:, :4], lengths[1:])
+    torch.testing.assert_close(logits[1:], alone, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(weights[1:, :, :4], own, atol=1e-5, rtol=1e-4)
+    assert bool((weights[1, :, 4:] == 0).all())
+    with torch.no_grad(), reader.looking_with(weights, lengths):
+        torch.testing.assert_close(reader(tokens, lengths), logits, atol=1e-5, rtol=1e-4)
 
 
 def test_alphas_and_saturation_are_reported():

@@ -19,11 +19,13 @@ from runs.tiny import EVERY, SETTINGS, changed
 
 every_task = pytest.mark.parametrize("task", TASKS)
 steps = pytest.mark.parametrize("task", [task for task in TASKS if "training" in EVERY[task]])  # by steps
+of_examples = pytest.mark.parametrize("task", ["translation", "classification"])  # the others read one text
 LABELS = ("no", "yes")
 INPUTS = {
     "translation": ["", "  ", "ba be bi", "zorro"],
     "classification": ["the film was exquisite", "dull"],
     "alignment": [("ba be", "be ba"), ("", "ba")],
+    "language": ["the key", ""],
 }
 
 
@@ -38,6 +40,9 @@ def written(folder, task, texts, **data):
         file = folder / "texts.tsv"
         file.write_text("".join(f"{text}\t{LABELS[i % 2]}\n" for i, text in enumerate(texts)))
         data = {"train": str(file), **data}
+    elif task == "language":
+        (folder / "text.txt").write_text("".join(text + "\n" for text in texts))
+        data = {"train": str(folder / "text.txt"), **data}
     else:
         for name in ("source", "target"):
             (folder / name).write_text("".join(text + "\n" for text in texts))
@@ -139,7 +144,7 @@ def test_order_and_number_of_sentences_are_kept(run):
         system.translate("one string")
 
 
-@steps
+@of_examples
 def test_no_example_is_learned_from_and_validated_on(tmp_path, task):
     every = [f"word {i}" for i in range(35)]
     settings = resolve(written(tmp_path, task, every, held_out=5))
@@ -188,7 +193,7 @@ def test_config_of_one_run_begins_another(tiny_run, tmp_path, task):
     assert read_config(tmp_path / "run")["data"]["fingerprint"] != values["data"]["fingerprint"]
 
 
-@steps
+@of_examples
 def test_what_is_left_out_is_said(tmp_path, task):
     every = ["x " * (1 + i % 10) + "y" for i in range(100)]
     values = written(tmp_path, task, every, longest=9)
@@ -212,7 +217,7 @@ def test_empty_pairs_are_said(tmp_path):
     assert run.scores["sentences"] == 2  # of 0, 10, 20, 30
 
 
-@steps
+@of_examples
 def test_a_batch_that_is_too_small_leaves_no_folder_and_a_larger_one_begins_it(tmp_path, task):
     values = changed(EVERY[task], training={"tokens": 5})
     said = rf"training.tokens must be at least \d+, .*Or leave long {TASKS[task].examples} out: data.longest"

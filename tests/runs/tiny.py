@@ -43,7 +43,23 @@ ALIGNER = {
     "data": {"corpus": "copy", "pairs": 60},
     "alignment": {"rounds": 2, "first_rounds": 2},
 }
-EVERY = {"translation": SETTINGS, "classification": CLASSIFIER, "alignment": ALIGNER}
+LANGUAGE = {
+    "task": "language",
+    "seed": 3,
+    "data": {"corpus": "grammar", "sentences": 200},
+    "model": {"name": "gpt", "width": 16, "inner": 16, "heads": 2, "layers": 1},
+    "training": {
+        "steps": 24,
+        "tokens": 128,
+        "segment": 16,
+        "warmup": 5,
+        "rate": 0.02,
+        "validate": 8,
+        "save": 4,
+        "report": 8,
+    },
+}
+EVERY = {"translation": SETTINGS, "classification": CLASSIFIER, "alignment": ALIGNER, "language": LANGUAGE}
 
 
 def changed(values, **groups):

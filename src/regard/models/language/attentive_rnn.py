@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attention, resolve_score
-from regard.masks import Causal, Lengths, Window
+from regard.masks import Lengths, as_mask
 from regard.memories import remember
 from regard.models.entries import register_language_model
 from regard.models.language.recurrent import Config as RecurrentConfig
@@ -59,12 +59,14 @@ class AttentiveRNN(Recurrent):
         cells = None if state is None else {name: one for name, one in state.items() if name != "states"}
         states, after = super().from_embedded(embedded, cells)  # (b, m, width)
         every = states if earlier is None else torch.cat([earlier, states], -2)
-        keys = every[:, :-1]  # the last state is nobody's past here: query i of m sees those before its own
-        context = torch.zeros_like(states)
-        if keys.shape[-2]:
-            mask = Causal() & Window(memory)
-            mask = mask if lengths is None else mask & Lengths((lengths - 1).clamp(min=0))
-            context = self.attention(states, keys, mask=mask).context
+        m, n = states.shape[1], every.shape[1]
+        i, j = (
+            torch.arange(n - m, n, device=states.device).unsqueeze(-1),
+            torch.arange(n, device=states.device),
+        )
+        mask = as_mask((j < i) & (i - j <= memory))  # strictly before
+        mask = mask if lengths is None else mask & Lengths(lengths + n - m)
+        context = self.attention(states, every, mask=mask).context
         hidden = torch.tanh(self.joined(torch.cat([context, states], -1)))
-        after["states"] = remember(earlier, states, memory + 1)[0].unsqueeze(0)
+        after["states"] = remember(earlier, states, memory)[0].unsqueeze(0)
         return self.dropout(hidden), after

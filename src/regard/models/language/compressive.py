@@ -93,7 +93,7 @@ class Compressive(TransformerXL):
                 losses.append(self._difference(cast(SelfAttentionLayer, layer), x, old, new))
             before = [one for one in (compressed, memory) if one is not None]
             x = attend_with_memory(
-                cast(SelfAttentionLayer, layer), x, torch.cat(before, -2) if before else None
+                cast(SelfAttentionLayer, layer), x, torch.cat(before, -2) if before else None, lengths
             )
             kept.append(recent)
             small.append(remember(compressed, new, config.compressed)[0])

@@ -164,7 +164,7 @@ class SparseTransformer(GPT):
         if not isinstance(attention.score, Factored) or config.learn_alpha or config.scalable:
             raise ValueError(
                 "a sparse Transformer reorders the factors of a dot product and has one map for all heads: "
-                "use score scaled_dot, positions rotary, learned, sinusoidal or none, no learn_alpha, no scalable."
+                "use score scaled_dot, positions other than alibi, no learn_alpha and no scalable."
             )
         nn.init.xavier_uniform_(attention.W_o.weight)
         return attention

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from regard.core.shapes import check_rate
 from regard.heads import MultiHead
-from regard.masks import Causal, Mask
+from regard.masks import Causal, Lengths, Mask
 from regard.memories import remember
 from regard.models.entries import register_language_model
 from regard.models.language.language_model import LanguageModel
@@ -91,7 +91,7 @@ class TransformerXL(LanguageModel):
         for number, layer in enumerate(self.layers):
             before = None if state is None else state["memory"][number]
             kept.append(remember(before, x, self.config.memory)[0])
-            x = attend_with_memory(cast(SelfAttentionLayer, layer), x, before)
+            x = attend_with_memory(cast(SelfAttentionLayer, layer), x, before, lengths)
         return self.norm(x), {"memory": torch.stack(kept)}
 
     def vocabulary(self) -> tuple[Tensor, Tensor | None]:
@@ -99,12 +99,18 @@ class TransformerXL(LanguageModel):
 
 
 def attend_with_memory(
-    layer: SelfAttentionLayer, x: Tensor, memory: Tensor | None, mask: Mask | None = None
+    layer: SelfAttentionLayer, x: Tensor, memory: Tensor | None, lengths: Tensor | None = None
 ) -> Tensor:
-    """A layer whose keys are the memory (b, k, width) and x (b, m, width), in this order: (b, m, width)."""
+    """A layer whose keys are the memory (b, k, width) and x (b, m, width), in this order: (b, m, width).
+
+    With lengths (b,), what follows the first `lengths` of x is padding.
+    """
     around, m = cast(Residual, layer.around[0]), x.shape[-2]
     keys = around.norm(x if memory is None else torch.cat([memory, x], -2))
-    context = layer.attention(keys[..., -m:, :], keys, mask=mask or Causal()).context
+    mask: Mask = Causal()
+    if lengths is not None:
+        mask = mask & Lengths(lengths + keys.shape[-2] - m)
+    context = layer.attention(keys[..., -m:, :], keys, mask=mask).context
     x = x + around.dropout(context)
     x = layer.around[1](x, layer.feed_forward)
     return x
