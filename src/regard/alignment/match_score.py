@@ -9,6 +9,9 @@ Translation", arXiv:1706.03872, with the links of an aligner.
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.alignment.links import Links
@@ -23,10 +26,11 @@ class Match(NamedTuple):
     words: int  # target words with a link
 
 
-def match_score(pairs: Iterable[tuple[Tensor, Links]]) -> Match:
+def match_score(pairs: Iterable[tuple[Tensor | NDArray[np.float64], Links]]) -> Match:
     """Score weights (m, n) of target words on source words against the links of their sentence."""
     hits, mass, words = 0, 0.0, 0
-    for weights, links in pairs:
+    for given, links in pairs:
+        weights = torch.as_tensor(given)
         m, n = weights.shape
         linked: dict[int, list[int]] = {}
         for i, j in links.sure:

@@ -54,7 +54,7 @@ def gradient_mass(model: Any, source: Tensor) -> Tensor:
         must_fail(at_most(0.3, "share if spread evenly")),
     ],
     minutes=1.5,
-    fixed="this file's first commit",
+    fixed="ae32f72",
 )
 def around(seed: int) -> Figures:
     """Shares of the gradient."""
@@ -86,7 +86,7 @@ def around(seed: int) -> Figures:
         must_fail(at_least(0.95, "least accuracy")),
     ],
     minutes=1.5,
-    fixed="this file's first commit",
+    fixed="ae32f72",
 )
 def contexts(seed: int) -> Figures:
     """τ, flips and shuffled weights by how much a state has read."""
@@ -124,7 +124,7 @@ def contexts(seed: int) -> Figures:
         must_fail(at_least(1e-3, "outputs change, sparsemax for softmax")),
     ],
     exact=True,
-    fixed="this file's first commit",
+    fixed="ae32f72",
 )
 def drop_in(seed: int) -> Figures:
     """Counts of parameters, and outputs before and after a swap."""
