@@ -1,6 +1,7 @@
 """regard claims: list, show, run; and the page that is generated from the same figures."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from regard.claims.remember import FINDINGS, findings
 from regard.claims.runner import missing, run_claims
 from regard.claims.stored_figures import read
 from regard.cli import app
+from regard.tasks.case import NotApplicable
 
 
 def call(*arguments):
@@ -79,7 +81,19 @@ def test_options_are_taken_where_a_claim_has_them(tmp_path):
         answer("run", "C99", "--map", "softmax", "--seeds", "1", "--to", tmp_path, "--json")
     )
     assert found["options"] == {"map": "softmax"} and found["agrees"] is None
-    assert "C69: it runs" in answer("run", "C69", "--quick")
+    file = tmp_path / "mine.tsv"
+    file.write_text("".join(f"good {k}\tyes\nbad {k}\tno\n" for k in range(40)), encoding="utf-8")
+    own = ("--map", "entmax15", "--model", "attentive_cnn", "--data", file)
+    assert "C65: it runs" in answer("run", "C65", *own, "--quick")
+
+
+def test_a_model_that_says_the_same_of_every_text_is_one_line(monkeypatch, tmp_path):
+    def unable(seed):
+        raise NotApplicable("every text gets the same class")
+
+    monkeypatch.setitem(CLAIMS, "C1", replace(CLAIMS["C1"], measure=unable))
+    done = call("run", "C1", "--quick")
+    assert done.exit_code == 2 and "C1, seed 0, cannot be asked of this model: every text" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Every claim is entered once and measures what its thresholds name; exact ones come out as published."""
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,24 @@ def test_published_figures_belong_to_a_claim(file):
     assert record.verdict.word in WORDS
     assert len({run.seed for run in record.of()}) == len(record.of())
     assert all(run.seed in record.claim.seeds and not run.options for run in record.runs)
+
+
+def test_thresholds_are_older_than_the_seeds_they_judge():
+    """By the commits that claims and runs name, where this is a checkout that has them."""
+    root = Path(__file__).parents[2]
+    pairs = {
+        (fixed, run.commit)
+        for claim in CLAIMS.values()
+        for run in read(claim).of()
+        for fixed in re.findall(r"\b[0-9a-f]{7}\b", claim.fixed)
+        if run.commit
+    }
+    assert pairs
+
+    def git(*arguments):
+        return subprocess.run(["git", "-C", root, *arguments], capture_output=True).returncode
+
+    known = [pair for pair in pairs if not any(git("cat-file", "-e", commit) for commit in pair)]
+    if not known:
+        pytest.skip("no checkout with the history of the claims")
+    assert [pair for pair in known if git("merge-base", "--is-ancestor", *pair)] == []

@@ -6,3 +6,5 @@ from regard.alignment.error_rate import AlignmentScore as AlignmentScore
 from regard.alignment.error_rate import score as score
 from regard.alignment.expectation import train as train
 from regard.alignment.links import Links as Links
+from regard.alignment.match_score import Match as Match
+from regard.alignment.match_score import match_score as match_score

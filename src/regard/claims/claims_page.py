@@ -42,9 +42,9 @@ def counts() -> str:
     beside = len(records) - 99
     return (
         f"{len(records)} claims, 99 of a list and {beside} sentences beside it: {listed}. {built} have an "
-        f"experiment: {exact} are exact, {five} have the figures of five seeds or more in the package, {left} "
-        "wait for `regard claims run --missing`; where these were published before, what was published stands "
-        "in their row."
+        f"experiment: {exact} are exact, {five} have the figures of five seeds or more in the package, "
+        f"{left} wait for `regard claims run --missing`; where these were published before, what was "
+        "published stands in their row."
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from regard.alignment import Links, score
+from regard.alignment import Links, match_score, score
 from regard.alignment.forced_alignment import align, forced
 from regard.claims.claim import Figures, at_least, at_most, claim
 from regard.claims.toy_pairs import FIRST, Pairs, accuracy, train, translator
@@ -47,10 +47,11 @@ def looks(name: str, pairs: Pairs, seed: int, steps: int, width: int = 64) -> Fi
     sides: Any = [Words(ids) for ids in pairs.ids]
     system = Translator(model, Tokenizers(*sides), settings)
     offsets: Counter[int] = Counter()
-    plain = [Links.of([])] * len(test)
+    plain, looked = [Links.of([])] * len(test), []
     for k, found in forced(system, text):
         (weights,) = found.values()
         best = weights[:-1].argmax(-1).tolist()
+        looked.append((weights[:-1], gold[k]))
         plain[k] = Links.of((i, j) for j, i in enumerate(best))
         offsets.update(best[j] - i for i, j in gold[k].sure)
     aligned = align(system, text)
@@ -58,6 +59,8 @@ def looks(name: str, pairs: Pairs, seed: int, steps: int, width: int = 64) -> Fi
         "accuracy": accuracy(model, pairs.batch(test)),
         "in place": offsets[0] / offsets.total(),
         "one off": offsets[1] / offsets.total(),  # at the word after, which in a reversal was the last
+        "match score": match_score(looked).match,
+        "weight on the linked word": match_score(looked).mass,
         "AER": score(plain, gold).aer,
         "AER as aligned": score(aligned.links, gold).aer,
         "shifted": float("shifted by +" in aligned.remarks[0]),

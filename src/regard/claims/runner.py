@@ -11,6 +11,7 @@ import torch
 from regard.claims.claim import CLAIMS, Claim
 from regard.claims.quick import quick
 from regard.claims.stored_figures import PUBLISHED, Record, Run, read, write
+from regard.tasks.case import NotApplicable
 
 Listen = Callable[[Claim, int, float], None]  # a claim, its seed, how many seconds are left in all
 
@@ -33,16 +34,21 @@ def run_seed(claim: Claim, seed: int, options: dict[str, str] | None = None) -> 
     started = time.perf_counter()
     with one_thread():
         torch.manual_seed(seed)
-        figures = claim.measure(seed, **(options or {}))
+        try:
+            figures = claim.measure(seed, **(options or {}))
+        except NotApplicable as error:
+            raise ValueError(
+                f"{claim.number}, seed {seed}, cannot be asked of this model: {error}."
+            ) from error
     seconds = time.perf_counter() - started
     plain = {name: _rounded(float(value)) for name, value in figures.items()}
     return Run(seed, plain, round(seconds, 1), commit(), dict(options or {}))
 
 
-def try_out(claim: Claim) -> Run:
+def try_out(claim: Claim, options: dict[str, str] | None = None) -> Run:
     """Two steps of training and a handful of texts: whether it runs, not what is true."""
     with quick():
-        return run_seed(claim, 0)
+        return run_seed(claim, 0, options)
 
 
 def wanted(

@@ -45,8 +45,8 @@ def gradient_mass(model: Any, source: Tensor) -> Tensor:
     group=GROUP,
     says="An annotation has a strong focus on the words around its own.",
     source="000:121-124",
-    experiment="bahdanau learns dictionary, 300 steps; sentences of 12 words: share of the gradient of h_i that "
-    "lies at the words i − 1, i and i + 1, and how often word i has most of it.",
+    experiment="bahdanau learns dictionary, 300 steps; sentences of 12 words: share of the gradient of h_i "
+    "that lies at the words i − 1, i and i + 1, and how often word i has most of it.",
     control="A quarter, if it were spread evenly.",
     conditions=[
         at_least(0.5, "share within one word"),
@@ -54,7 +54,7 @@ def gradient_mass(model: Any, source: Tensor) -> Tensor:
         must_fail(at_most(0.3, "share if spread evenly")),
     ],
     minutes=1.5,
-    fixed="this file's first commit",
+    fixed="ae32f72",
 )
 def around(seed: int) -> Figures:
     """Shares of the gradient."""
@@ -86,7 +86,7 @@ def around(seed: int) -> Figures:
         must_fail(at_least(0.95, "least accuracy")),
     ],
     minutes=1.5,
-    fixed="this file's first commit",
+    fixed="ae32f72",
 )
 def contexts(seed: int) -> Figures:
     """τ, flips and shuffled weights by how much a state has read."""
@@ -113,8 +113,8 @@ def contexts(seed: int) -> Figures:
     group=GROUP,
     says="Attention has none or few parameters, and is a drop-in.",
     source="004:62-64",
-    experiment="attentive_bilstm with the dot, bilinear and additive score: parameters of the attention by all; "
-    "nn.MultiheadAttention with another map in the place of softmax: what else changes.",
+    experiment="attentive_bilstm with the dot, bilinear and additive score: parameters of the attention by "
+    "all; nn.MultiheadAttention with another map in the place of softmax: what else changes.",
     control="With softmax in the place of softmax the outputs are the same, with sparsemax not.",
     conditions=[
         at_most(0, "parameters of a dot score", "few parameters"),
@@ -124,7 +124,7 @@ def contexts(seed: int) -> Figures:
         must_fail(at_least(1e-3, "outputs change, sparsemax for softmax")),
     ],
     exact=True,
-    fixed="this file's first commit",
+    fixed="ae32f72",
 )
 def drop_in(seed: int) -> Figures:
     """Counts of parameters, and outputs before and after a swap."""

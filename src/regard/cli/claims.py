@@ -137,7 +137,7 @@ def run(
     options = _options(chosen, {name: value for name, value in given.items() if value is not None})
     if quick:
         for claim in chosen:
-            say(f"{claim.number}: it runs, {len(try_out(claim).figures)} figures.")
+            say(f"{claim.number}: it runs, {len(try_out(claim, options).figures)} figures.")
         return
     total = sum(claim.minutes * (1 if claim.exact else min(seeds, len(claim.seeds))) for claim in chosen)
     remark(f"{len(chosen)} claims, about {_minutes(60 * total)} if nothing is stored in {to} yet.")

@@ -4,9 +4,9 @@ ramp="black_to_white" draws 0 black and 1 white, as the lectures do and Bahdanau
 arXiv:1409.0473, Figure 3.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from regard.views import matrix_figure
 from regard.views.base_view import MatrixView, paper
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ACROSS = 4  # matrices beside each other
+CELLS = 2500  # over which links are drawn, at most
+LINK = "#d6604d"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -23,6 +25,10 @@ class HeatMap(MatrixView):
     """One matrix or a few, with words on both sides."""
 
     kind: ClassVar[str] = "heat_map"
+    links: tuple[tuple[int, int], ...] = ()  # (source, target): cells in an outlined box
+
+    def content(self) -> dict[str, Any]:
+        return {**super().content(), "links": [list(link) for link in self.links]}
 
     def drawn(self) -> "Figure":
         paper(self.matrices)
@@ -33,6 +39,8 @@ class HeatMap(MatrixView):
             colours = matrix_figure.draw(
                 panel, one, self.source, self.target, self.ramp, self.most, self.unknown
             )
+            for i, j in self.links:
+                panel.add_patch(matrix_figure.outline(i, j, LINK))
             if k % across:
                 panel.set_yticks([])
         for panel in panels[len(self.matrices) :]:
@@ -49,6 +57,7 @@ def heat_map(
     layer: int | None = None,
     head: int | None = None,
     ramp: str = "even",
+    links: Iterable[tuple[int, int]] = (),
     title: str = "",
     caption: str = "",
 ) -> HeatMap:
@@ -56,6 +65,8 @@ def heat_map(
 
     A weight of exactly 0 is left out: the paper shows, not the palest shade. `layer` and `head`, counted from
     0, pick from many. ramp="black_to_white" draws 0 black and 1 white, whatever the largest weight is.
+    `links`, pairs (source, target) counted from 0, are drawn as outlined boxes, as Koehn & Knowles (2017),
+    arXiv:1706.03872, draw the links of an aligner over the weights of a translator.
     """
     matrices = picked(matrices_of(weights), layer, head)
     for one in matrices:
@@ -70,9 +81,24 @@ def heat_map(
         source,
         target,
         ramp=ramp,
+        links=_checked(links, *matrices[0].weights.shape),
         title=title,
         caption=caption or facts(weights) + _says(ramp),
     )
+
+
+def _checked(links: Iterable[tuple[int, int]], m: int, n: int) -> tuple[tuple[int, int], ...]:
+    """Links within m target and n source tokens, in their order."""
+    found = tuple(sorted((int(i), int(j)) for i, j in links))
+    for i, j in found:
+        if not (0 <= i < n and 0 <= j < m):
+            raise ValueError(
+                f"links must be pairs (source, target) of {n} source and {m} target tokens, counted from 0; "
+                f"got {(i, j)}."
+            )
+    if found and m * n > CELLS:
+        raise ValueError(f"links are drawn over at most {CELLS:,} cells; got {m} × {n}.")
+    return found
 
 
 def _says(ramp: str) -> str:

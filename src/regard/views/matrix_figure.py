@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
 
 
 LETTER = 0.14  # inches that a line of small letters needs
@@ -92,6 +93,13 @@ def draw(
     if max(one.weights.shape) <= NUMBERS and whole is not None and len(whole.axes) <= 4:
         numbers(axes, one.weights, colours)
     return colours
+
+
+def outline(j: int, i: int, colour: str) -> "Rectangle":
+    """A box around the cell of column j and row i."""
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=colour, linewidth=1.5)
 
 
 def ticks(axes: "Axes", axis: str, labels: Sequence[str], **how: Any) -> None:

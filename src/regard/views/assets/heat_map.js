@@ -19,6 +19,9 @@ class SvgPainter {
         this.numbers.append(styled(text, { fill: inkOn(ramp, w) }));
       }
     }
+    for (const [j, i] of view.data.links || []) {
+      this.node.append(svg("rect", { class: "regard-link", x: j, y: i, width: 1, height: 1 }));
+    }
     this.node.append(this.numbers);
   }
 
