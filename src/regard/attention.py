@@ -265,9 +265,10 @@ def run(
     dropout: float,
     owner: nn.Module | None,
     then: Callable[[Tensor], Tensor] | None = None,
+    sink: Tensor | None = None,
 ) -> Attended:
     """Attend with what has been checked and cleaned; `then` is applied to the context (the heads' output)."""
-    call = Call(query, keys, values, score, map, mask, sees, place, dropout, change_for(owner))
+    call = Call(query, keys, values, score, map, mask, sees, place, dropout, change_for(owner), sink)
     if mask is not None and _acts_on_matrix(map) and _is_causal(call, mask):
         raise ValueError(
             "a map that acts on the whole matrix lets every row see all others: it takes no Causal mask, "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from regard.core.errors import UnknownNameError
-from regard.core.recorders import Attentive, Change, Recorder, attached
+from regard.core.recorders import Change, Recorder, attached, attends
 
 if TYPE_CHECKING:
     from regard.attention import Attended
@@ -59,15 +59,13 @@ def intervene(model: nn.Module, change: Change, paths: str | Sequence[str] = "*"
 def attentions(model: nn.Module, paths: str | Sequence[str] = "*") -> dict[nn.Module, str]:
     """The attentions inside a model by module path; the model itself, if it is one, has the path ""."""
     wanted = [paths] if isinstance(paths, str) else list(paths)
-    every: dict[nn.Module, str] = {
-        module: path for path, module in model.named_modules() if isinstance(module, Attentive)
-    }
+    every: dict[nn.Module, str] = {module: path for path, module in model.named_modules() if attends(module)}
     found = {m: path for m, path in every.items() if any(fnmatchcase(path, w) for w in wanted)}
     if not found:
         known = ", ".join(repr(path) for path in every.values())
         if not known:
             raise UnknownNameError(
-                f"{type(model).__name__} has no attention of regard. For those of torch: "
+                f"{type(model).__name__} has no attention of regard. For those of torch and of transformers: "
                 'regard.swap(model, map="softmax") first; for a module of your own: derive it from '
                 "regard.Attentive and call attend(..., owner=self)."
             )

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import resolve_map, resolve_score, run, zeroed
-from regard.core.bridges import BRIDGES
+from regard.core.bridges import Bridge, bridges
 from regard.core.errors import ShapeError, UnknownNameError
 from regard.core.place import Place
 from regard.core.recorders import Attentive
@@ -39,24 +39,32 @@ def swap(
     map: str | Callable[..., Tensor] = "entmax15",
     *,
     score: str | Callable[..., Tensor] = "scaled_dot",
+    temperature: float | Sequence[float] | Tensor = 1.0,
+    heads: Sequence[int] | None = None,
     paths: str | Sequence[str] = "*",
 ) -> Model:
     """Give every `nn.MultiheadAttention` whose path fits this map and score, in place; returns the model.
 
     `regard.attentions(model)` lists them then. Attentions of libraries that there is a bridge to
-    (`regard.core.bridges`) are swapped as well. A map or score that is a module is copied for each attention;
-    what it learns is new to an optimizer that already exists (`add_param_group`). Swap again to change the
-    map again.
+    (`regard.core.bridges`: transformers) are swapped as well; there scores are divided by the temperature,
+    one number or one for each head, before the map, and `heads` says which heads are meant.
+
+    A map or score that is a module is copied for each attention; what it learns is new to an optimizer that
+    already exists (`add_param_group`). Swap again to change the map again.
     """
-    bridged = [
-        (bridge, path, module)
-        for bridge in BRIDGES.values()
-        for path, module in bridge.attentions(model).items()
-        if _fits(path, paths)
-    ]
-    found = _found(model, paths, needed=not bridged)
-    for bridge, _, module in bridged:
-        bridge.swap(module, map, score)
+    theirs = {bridge: bridge.attentions(model) for bridge in bridges()}
+    bridged = {
+        bridge: {path: module for path, module in found.items() if _fits(path, paths)}
+        for bridge, found in theirs.items()
+    }
+    if not any(bridged.values()):
+        _refuse_bridged(model, theirs, paths)
+    found = _found(model, paths, needed=not any(bridged.values()))
+    if found and (heads is not None or isinstance(temperature, Sequence | Tensor) or temperature != 1):
+        raise TypeError("temperature= and heads= are for models of transformers, not nn.MultiheadAttention.")
+    for bridge, modules in bridged.items():
+        if modules:
+            bridge.swap(model, modules, map, score, temperature, heads)
     made = [(resolve_map(map), resolve_score(score, module.head_dim, module.head_dim)) for module in found]
     for module, parts in zip(found, made, strict=True):
         for name, part in zip(("map", "score"), parts, strict=True):
@@ -196,6 +204,18 @@ def meaning(masks: Sequence[Tensor]) -> tuple[Mask | None, list[Bias]]:
 
 def _fits(path: str, paths: str | Sequence[str]) -> bool:
     return any(fnmatchcase(path, one) for one in ([paths] if isinstance(paths, str) else paths))
+
+
+def _refuse_bridged(
+    model: nn.Module, theirs: dict[Bridge, dict[str, nn.Module]], paths: str | Sequence[str]
+) -> None:
+    """Raise if the model is of a library that there is a bridge to, and nothing in it fits."""
+    known = [path for found in theirs.values() for path in found]
+    if known and not any(isinstance(module, nn.MultiheadAttention) for module in model.modules()):
+        raise UnknownNameError(f"no attention at {paths!r}. This model has them at: {', '.join(known)}.")
+    for bridge in theirs:
+        if not known and (why := bridge.refusal(model)):
+            raise TypeError(why)
 
 
 def _found(model: nn.Module, paths: str | Sequence[str], needed: bool) -> dict[nn.MultiheadAttention, str]:

@@ -16,8 +16,9 @@ class Theirs(nn.Module):
 
 @pytest.fixture
 def bridge(monkeypatch):
-    def swap(module, map, score):
-        module.map = map
+    def swap(model, found, map, score, temperature, heads):
+        for module in found.values():
+            module.map = map
 
     found = Bridge(
         opens=lambda folder: (folder / "theirs.json").exists(),

@@ -38,10 +38,16 @@ COMPILED = (
     "or call the model that was given to torch.compile."
 )
 Change = Callable[[Tensor], Tensor]
+ATTENDS = "_attends_by_regard"  # an attribute of modules of other libraries that attend through us
 
 
 class Attentive(nn.Module):
     """A module that attends: what `record` and `intervene` find by its path."""
+
+
+def attends(module: nn.Module) -> bool:
+    """Whether `record` and `intervene` find this module: an `Attentive`, or one that a bridge has marked."""
+    return isinstance(module, Attentive) or ATTENDS in vars(module)
 
 
 @runtime_checkable
