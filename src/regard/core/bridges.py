@@ -26,6 +26,7 @@ class Bridge:
     load: Callable[[Path, str], Any]  # the system in such a folder, on a device
     attentions: Callable[[nn.Module], dict[str, nn.Module]]  # its attentions in a model, by path
     swap: Callable[..., None]  # swap(model, those of these attentions, map, score, temperature, heads)
+    system: Callable[[Any, Any], Any] | None = None  # of a model and its tokenizer, as `load` would make it
     # Why there is nothing to swap in a model of this library; "" of any other model.
     refusal: Callable[[nn.Module], str] = lambda model: ""
 
@@ -46,6 +47,14 @@ def bridge_named(prefix: str) -> Bridge:
     if prefix not in BRIDGES:
         import_module(WHERE[prefix][1])
     return BRIDGES[prefix]
+
+
+def bridged_system(model: nn.Module, tokenizer: Any) -> Any:
+    """A model of another library with its tokenizer as a system; TypeError if there is no bridge to it."""
+    for bridge in bridges():
+        if bridge.system is not None and bridge.attentions(model):
+            return bridge.system(model, tokenizer)
+    raise TypeError(f"{type(model).__name__} with a tokenizer: there is no bridge to such models.")
 
 
 def prefix_of(path: Path | str) -> str:

@@ -38,6 +38,7 @@ COMPILED = (
     "or call the model that was given to torch.compile."
 )
 Change = Callable[[Tensor], Tensor]
+OUTPUT = "_output_by_regard"  # and another: the layer that joins their heads
 ATTENDS = "_attends_by_regard"  # an attribute of modules of other libraries that attend through us
 
 

@@ -14,12 +14,9 @@ if int(transformers.__version__.split(".")[0]) < 5:
     )
 
 from regard.bridges.huggingface.model_attentions import attentions_of, refusal
+from regard.bridges.huggingface.opening import load, opens
+from regard.bridges.huggingface.opening import system_of as system_of
 from regard.bridges.huggingface.swapping import swap_attentions
 from regard.core.bridges import BRIDGES, Bridge
 
-
-def _load(path: object, device: str) -> object:
-    raise NotImplementedError
-
-
-BRIDGES.enter("hf", Bridge(lambda folder: False, _load, attentions_of, swap_attentions, refusal))
+BRIDGES.enter("hf", Bridge(opens, load, attentions_of, swap_attentions, system_of, refusal))

@@ -80,3 +80,14 @@ def paths_by_role(model: nn.Module) -> dict[str, list[str]]:
             role = "decoder_self"
         found.setdefault(role, []).append(path)
     return found
+
+
+def output_of(model: nn.Module, path: str) -> nn.Module | None:
+    """The layer that joins the heads of the attention at a path: its own, or BERT's output.dense."""
+    module = model.get_submodule(path)
+    for name in ("o_proj", "out_proj", "c_proj", "o", "wo", "dense"):
+        if isinstance(found := getattr(module, name, None), nn.Module) and hasattr(found, "weight"):
+            return found
+    parent = model.get_submodule(path.rpartition(".")[0])
+    beside = getattr(getattr(parent, "output", None), "dense", None)
+    return beside if isinstance(beside, nn.Module) and path.endswith(".self") else None

@@ -10,8 +10,14 @@ from regard.attention import resolve_map
 from regard.bridges.huggingface.attention_function import attention_function
 from regard.bridges.huggingface.head_settings import change_settings
 from regard.bridges.huggingface.mask_function import mask_function
-from regard.bridges.huggingface.model_attentions import attentions_of, head_count, refused, submodels
-from regard.core.recorders import ATTENDS
+from regard.bridges.huggingface.model_attentions import (
+    attentions_of,
+    head_count,
+    output_of,
+    refused,
+    submodels,
+)
+from regard.core.recorders import ATTENDS, OUTPUT
 
 NAME = "regard"  # in both registries: with a name in the first alone, models get no mask and see the future
 
@@ -37,9 +43,14 @@ def swap_attentions(
         change_settings(module, head_count(module), function, temperature, heads)
     for part in submodels(model):  # one for each configuration: masks are made by that of the model
         part.set_attn_implementation(NAME)
-    for module in every.values():  # its configuration may be none of its model's: EncoderDecoderModel copies
+    for (
+        path,
+        module,
+    ) in every.items():  # its configuration may be none of its model's: EncoderDecoderModel copies
         module.config._attn_implementation_internal = NAME  # type: ignore[union-attr]
         vars(module)[ATTENDS] = True
+        if (output := output_of(model, path)) is not None:
+            vars(module)[OUTPUT] = output
 
 
 def _check_interface(model: nn.Module) -> None:
