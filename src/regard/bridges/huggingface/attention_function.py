@@ -87,6 +87,13 @@ class Heads:
         self.scale = query.shape[-1] ** -0.5 if scaling is None else scaling
         self.heads, self.groups = query.shape[1], key.shape[1]
         self.settings = settings_of(module, self.heads)
+        self.temperature = self.settings.temperature
+        if self.temperature is not None and self.temperature.requires_grad and cap is None:
+            by_head = self.temperature.view(-1, 1, 1)  # in the graph of the query, whatever the backend
+            self.query = query / by_head.to(query)
+            self.bias = None if bias is None else bias / by_head.to(bias)
+            self.sink = None if sink is None else sink / self.temperature.to(sink)
+            self.temperature = None
 
     def attend(self, look: bool) -> tuple[Tensor, Tensor | None]:
         """Context (b, heads, m, d_v); weights (b, heads, m, n) if somebody looks."""
@@ -137,7 +144,7 @@ class Heads:
         return x.reshape(*x.shape, *[1] * axes)
 
     def _score(self, grouped: bool, query: Tensor) -> tuple[Score, Place | None]:
-        given = self.settings.temperature
+        given = self.temperature
         temperature = None if given is None else self._by_head(given.to(query.device), grouped, 2)
         if self.cap is not None:
             if self.bias is not None:
@@ -158,7 +165,7 @@ class Heads:
         if self.sink is None:
             return None
         sink = self.sink.reshape(-1)
-        given = self.settings.temperature
+        given = self.temperature
         return self._by_head(sink if given is None else sink / given.to(sink), grouped, 1)
 
 
