@@ -105,6 +105,26 @@ def test_rollout_of_a_language_model_reads_the_last_position(opened):
     torch.testing.assert_close(torch.tensor(found.scores), want, atol=1e-5, rtol=1e-5)
 
 
+def test_the_first_token_is_said_first_and_can_be_left_out(opened):
+    system = opened("language")
+    texts = [TEXT, "the keys on the table"]
+    share, weights = system.sink(texts), []
+    for text in texts:
+        layers, _ = system.self_weights(system.answer([text], tokens=1)[0])
+        weights += [layer[:, 1:, 0].flatten() for layer in layers]
+    assert share == pytest.approx(float(torch.cat(weights).mean()), abs=1e-5)
+    assert system.case([(text, "is", "are") for text in texts]).preamble.startswith(
+        f"{share:.1%} of the weight"
+    )
+    found = inspect(system, TEXT)
+    (matrix,) = draw(found, sink=False).matrices
+    torch.testing.assert_close(torch.as_tensor(matrix.weights).sum(-1), torch.ones(len(found.rows)))
+    shown, _ = regard.inspection.pictures.picture_data(found, {"sink": "left out", "layer": 1, "head": None})
+    assert "left out" in shown["matrices"][-1]["caption"]
+    with pytest.raises(ValueError, match="no sink to leave out"):
+        draw(inspect(opened("classifier"), TEXT), sink=False)
+
+
 def test_a_target_against_another(opened):
     system = opened("language")
     pair = (system.model.theirs, system.tokenizer.theirs, TEXT)

@@ -165,6 +165,7 @@ def examine(
     answer = verdict.answer
     if verdict.grade is None and len(case) < FEWEST:
         answer = f"{answer.rstrip('.')}: an audit needs {FEWEST} texts or more, and got {len(case)}."
+    answer = f"{case.preamble} {answer}" if case.preamble else answer
     graded = verdict.grade, answer, verdict.conditions
     agree, disagree = examples(case)
     return Report(

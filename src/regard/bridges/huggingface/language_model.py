@@ -26,6 +26,7 @@ from regard.tasks.system import Forward, Scores, System
 from regard.tasks.task import Task
 
 OTHER = "another token"
+FEW = 8  # texts that the weight on the first token is measured on
 NEW = 20  # tokens that are generated unless told otherwise
 
 
@@ -62,7 +63,7 @@ class LanguageModel(System):
     """A decoder that predicts the next token."""
 
     task = ForeignTask()
-    role = "self"
+    role, sinks = "self", True
     model: ReadingModel
     parts: ForeignTokenizer
     unknown = None
@@ -144,7 +145,10 @@ class LanguageModel(System):
 
     def sink(self, texts: Sequence[str]) -> float:
         """The share of all weight that sits on the first token, on average over these texts."""
-        tokens = self.parts.encode_many(texts)
+        return self.sink_of(self.parts.encode_many(texts))
+
+    def sink_of(self, tokens: Sequence[Sequence[int]]) -> float:
+        """The same of texts given as tokens."""
         return sink_share(self.model, self.layers, lambda: self.forward(tokens, [[] for _ in tokens]))
 
     @property
@@ -188,7 +192,9 @@ class LanguageModel(System):
         pieces = [self.parts.pieces(list(one)) for one in named] if len(named) == 1 else [["target", "other"]]
         classes = [*pieces[0], OTHER][:2]
         words = [self.parts.pieces(one) for one in tokens]
-        return case_of_model(self.model, tokens, seconds, words=words, classes=classes, **more)
+        said = f"{self.sink_of(tokens[:FEW]):.1%} of the weight of {self.name} sits on the first token."
+        named_parts = {"words": words, "classes": classes, "preamble": said}
+        return case_of_model(self.model, tokens, seconds, **named_parts, **more)
 
     def score(self, examples: Sequence[str], **options: Any) -> Scores:
         """Perplexity per token of texts."""

@@ -61,11 +61,3 @@ def sink_share(model: nn.Module, paths: Sequence[str], run: Any) -> float:
             several = several.sum(-1) > 1
             shares.append(weights[..., 0][several].double().flatten())
     return float(torch.cat(shares).mean()) if shares else float("nan")
-
-
-def without_first(weights: torch.Tensor) -> torch.Tensor:
-    """Weights (..., m, n) with 0 on the first key, each row divided by the rest of its sum."""
-    rest = weights.clone()
-    rest[..., 0] = 0
-    left = rest.sum(-1, keepdim=True)
-    return torch.where(left > 0, rest / torch.where(left > 0, left, 1), 0)

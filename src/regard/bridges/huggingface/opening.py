@@ -70,6 +70,9 @@ def load_model(path: Path) -> Any:
         config = transformers.AutoConfig.from_pretrained(where, **place)
         kind = _auto_class(config, "gguf_file" in place)
         model = kind.from_pretrained(where, dtype="float32", **place).eval()
+    if "gguf_file" in place:  # its weights are plain numbers now, and can be saved
+        model.hf_quantizer = None
+        vars(model.config).pop("quantization_config", None)
     said = _said(path)
     for paths, temperatures in said.get("temperatures", {}).items():
         swap(model, said["map"], temperature=temperatures, paths=paths)

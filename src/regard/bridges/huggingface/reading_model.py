@@ -6,8 +6,9 @@ Tokens are those of the text; the special ones around it ([CLS], [SEP], <s>) are
 The "reader" is the last self-attention, of which one row counts: that of the first position in an encoder
 ([CLS]), that of the last one in a decoder, where the next token is predicted.
 
-Of a classifier the logits are those of its classes. Of a language model they are two: of one token against
-another, or against all others (`seconds`: one or two tokens for each text).
+Of a classifier the logits are those of its classes; of an encoder they are its first hidden state. Of a
+language model they are two: of one token against another, or against all others (`seconds`: one or two tokens
+for each text).
 """
 
 import inspect
@@ -58,7 +59,8 @@ class ReadingModel(ClassifierModel):
             states: Tensor = self.theirs.base_model(**given)[0]  # transformers takes the last of padded rows
             logits: Tensor = head(states[rows, last])
             return logits
-        found: Tensor = self.theirs(**given).logits
+        output = self.theirs(**given)
+        found: Tensor = output.logits if "logits" in output else output[0][:, 0]
         return found
 
     def states(self, embedded: Tensor, lengths: Tensor, *condition: Tensor) -> Tensor:
