@@ -125,6 +125,27 @@ def test_the_first_token_is_said_first_and_can_be_left_out(opened):
         draw(inspect(opened("classifier"), TEXT), sink=False)
 
 
+@pytest.mark.parametrize("step", [0, 2])
+def test_a_step_of_what_is_written(step, opened):
+    system = opened("stacked")
+    texts = [TEXT, "the film was very good and witty"]
+    case = system.case(texts, step=step)
+    for i, answer in enumerate(system.answer(texts, tokens=step + 1)):
+        torch.testing.assert_close(
+            float(case.probabilities[i, 0].log()), answer.log_probs[step], atol=1e-4, rtol=1e-4
+        )
+        want = system.weights(answer)[-1][:, step].mean(0)
+        torch.testing.assert_close(case.shown[i].float(), want / want.sum(), atol=1e-4, rtol=1e-4)
+    (batch,) = case.batches
+    torch.testing.assert_close(batch.intervene(batch.weights), batch.probabilities, atol=1e-5, rtol=0)
+    assert (
+        float((batch.intervene(batch.weights.roll(1, -1)).detach() - batch.probabilities).abs().max()) > 1e-6
+    )
+    for method in ("rollout", "norms", "gradient", "leave_one_out"):
+        found = regard.explanations.explain_texts(system, texts, method=method, asked={"step": step})
+        assert [len(one.scores) for one in found] == [5, 7]
+
+
 def test_a_target_against_another(opened):
     system = opened("language")
     pair = (system.model.theirs, system.tokenizer.theirs, TEXT)

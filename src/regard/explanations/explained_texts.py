@@ -60,10 +60,8 @@ def explain_texts(
         options["target"] = names.index(label)
     found: dict[int, Explanation] = {}
     for some in batches_by_length(case.lengths.tolist(), POSITIONS):
-        asked = case.subject([case.texts[i] for i in some], torch.tensor(some))
-        scores = explain(
-            asked.model, asked.inputs, asked.lengths, method=method, second=asked.second, **options
-        )
+        what = case.subject([case.texts[i] for i in some], torch.tensor(some))
+        scores = explain(what.model, what.inputs, what.lengths, method=method, second=what.second, **options)
         firsts = [text if isinstance(text, str) else text[0] for text in (texts[i] for i in some)]
         words = [system.segments(text) for text in firsts]
         for i, one, row in zip(some, words, to_words(scores, [one.word_of for one in words]), strict=True):

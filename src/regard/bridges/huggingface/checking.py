@@ -182,11 +182,13 @@ class Both:
 
     def _stepwise(self, chunk: int) -> float:
         """A cache filled chunk by chunk through us, against one pass of the model's own."""
-        tokens, past, parts = self._tokens(N), None, []
+        tokens, past = self._tokens(N), None
+        parts: list[Tensor] = []
         for start in range(0, N, chunk):
             some = tokens[:, start : start + chunk]
             found = self.model(input_ids=some, past_key_values=past, use_cache=True)
-            past, parts = found.past_key_values, [*parts, found.logits]
+            past = found.past_key_values
+            parts.append(found.logits)
         return distance(torch.cat(parts, 1), self._output(self.own, {"input_ids": tokens}), None)
 
     def _causal(self) -> float:

@@ -168,7 +168,7 @@ def mean_support(model: nn.Module, rows: Tensor, paths: Sequence[str] | None = N
     shares = []
     with torch.no_grad(), record(model, paths) as seen:
         for row in rows:
-            model(input_ids=row[None], use_cache=False)  # type: ignore[operator]
+            model(input_ids=row[None], use_cache=False)
             for path in paths:
                 one = seen[path].pop()
                 several = torch.arange(1, one.weights.shape[-1] + 1)

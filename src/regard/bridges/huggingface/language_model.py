@@ -43,7 +43,7 @@ class ForeignTask(Task):
     """What a model of transformers is for; it is trained elsewhere."""
 
     name, says, makes, examples = "transformers", "A model of transformers.", "language model", "texts"
-    Audit = ChoiceAudit
+    Audit: type[Any] | None = ChoiceAudit
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,15 +177,17 @@ class LanguageModel(System):
     ) -> Case:
         """What comes after texts, or after each (text, target, against); without targets, the likeliest."""
         texts = [(one, target, against) if isinstance(one, str) else tuple(one) for one in items]
-        tokens, seconds = [], []
+        tokens: list[list[int]] = []
+        seconds: list[list[int]] = []
         for text, wanted, other in texts:
             (ids,) = self.parts.encode_many([text])
             if wanted is None:
                 best = self.forward([ids], [[]]).logits(0, -1).argmax()
-                tokens, seconds = [*tokens, ids], [*seconds, [int(best)]]
-                continue
-            shared, chosen = self.choice(wanted, other)
-            tokens, seconds = [*tokens, [*ids, *shared]], [*seconds, chosen]
+                shared, chosen = list[int](), [int(best)]
+            else:
+                shared, chosen = self.choice(wanted, other)
+            tokens.append([*ids, *shared])
+            seconds.append(chosen)
         if len({len(one) for one in seconds}) > 1:
             raise ValueError("either every text has a token that its target is compared with, or none.")
         named = {tuple(one) for one in seconds}

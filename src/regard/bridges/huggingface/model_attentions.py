@@ -5,7 +5,6 @@ the self-attentions of a model that is a decoder alone are "self" too.
 """
 
 import inspect
-from functools import cache
 from typing import Any
 
 from torch import nn
@@ -14,7 +13,6 @@ from transformers import PreTrainedModel
 INTERFACE = "ALL_ATTENTION_FUNCTIONS"  # what every file of models calls it
 
 
-@cache
 def asks_interface(kind: Any) -> bool:
     """Whether the forward of a class of modules asks the AttentionInterface for its function."""
     forward: Any = inspect.unwrap(kind.forward)

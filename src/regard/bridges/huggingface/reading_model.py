@@ -27,6 +27,9 @@ from regard.recording import intervene
 class ReadingModel(ClassifierModel):
     """A classifier or language model of transformers; `before` and `after` are the special tokens."""
 
+    before: Tensor
+    after: Tensor
+
     def __init__(
         self, theirs: Any, before: Sequence[int], after: Sequence[int], reads: Literal["first", "last"]
     ):
@@ -54,7 +57,7 @@ class ReadingModel(ClassifierModel):
         last = lengths + sum(self.around) - 1
         rows = torch.arange(len(lengths), device=embedded.device)
         if condition is not None and condition.shape[-1] > 1:
-            return _choice(self._next(given, last)[rows], condition[:, 1:])
+            return choice(self._next(given, last)[rows], condition[:, 1:])
         if self.reads == "last" and isinstance(head := getattr(self.theirs, "score", None), nn.Linear):
             states: Tensor = self.theirs.base_model(**given)[0]  # transformers takes the last of padded rows
             logits: Tensor = head(states[rows, last])
@@ -124,7 +127,7 @@ class ReadingModel(ClassifierModel):
         return every[rows, last]
 
 
-def _choice(logits: Tensor, tokens: Tensor) -> Tensor:
+def choice(logits: Tensor, tokens: Tensor) -> Tensor:
     """Logits (b, 2) of one token against another, or against all others, from those of the vocabulary."""
     chosen = logits.gather(-1, tokens)
     if tokens.shape[-1] == 2:

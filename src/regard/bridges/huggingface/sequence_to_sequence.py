@@ -6,11 +6,14 @@ from typing import Any
 import torch
 
 from regard.bridges.huggingface.foreign_tokenizer import ForeignTokenizer
-from regard.bridges.huggingface.language_model import NEW, Continuation, ForeignTask
+from regard.bridges.huggingface.language_model import NEW, OTHER, Continuation, ForeignTask
 from regard.bridges.huggingface.model_attentions import head_count, paths_by_role
 from regard.bridges.huggingface.model_facts import ForeignSettings, described, home
+from regard.bridges.huggingface.writing_model import WritingModel
 from regard.data.padding import padded
 from regard.data.segments import Segments, segments_of_ids
+from regard.tasks.case import Case
+from regard.tasks.classification_case import case_of_model
 from regard.tasks.system import Forward, System
 
 
@@ -93,6 +96,21 @@ class SequenceToSequence(System):
             ]
             for i, one in enumerate(answers)
         ]
+
+    def case(self, items: Sequence[str], *, step: int = 0, **more: Any) -> Case:
+        """What the model writes to texts as its token number `step` (from 0), against all other tokens."""
+        answers = self.answer(items, tokens=step + 1)
+        short = [one.text for one in answers if len(one.written) <= step]
+        if short:
+            raise ValueError(f"to {short[0]!r} it writes {step} tokens or fewer: there is no step {step}.")
+        model = WritingModel(self.model, self.parts.before, self.parts.after).eval()
+        tokens = [one.tokens for one in answers]
+        words = [self.parts.pieces(one) for one in tokens]
+        seconds = [one.written[: step + 1] for one in answers]
+        return case_of_model(model, tokens, seconds, words=words, classes=["its token", OTHER], **more)
+
+    def asked_about(self, target: str, against: str | None) -> tuple[dict[str, Any], str | None]:
+        raise ValueError("an encoder–decoder is asked about what it writes, step by step: step=0, 1, …")
 
     def self_weights(self, answer: Continuation) -> tuple[list[torch.Tensor], int]:
         layers, ahead = super().self_weights(answer)
