@@ -199,17 +199,19 @@ def test_checked_by_command(kind, opened):
     assert found.exit_code == 0, found.output
     assert all(line["difference"] is not None for line in lines) and len(lines) >= 3
     found = CliRunner().invoke(app, ["check", str(opened(kind).name)])
-    assert found.exit_code == 2
+    assert found.exit_code == 2 and "hf:PATH is needed" in found.output
 
 
 def test_a_model_that_differs_is_found(opened, monkeypatch):
+    """And the command says so, and exits with 1."""
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-    from regard.bridges.huggingface import mask_function
     from regard.bridges.huggingface.checking import check_model
 
     model = transformers.AutoModelForCausalLM.from_pretrained(opened("language").name).eval()
     mapping = AttentionMaskInterface._global_mapping
     monkeypatch.setitem(mapping, "regard", lambda **named: sdpa_mask(**{**named, "attention_mask": None}))
     wrong = [one.what for one in check_model(model, tokens=2) if not one.holds]
-    assert "padded left" in wrong and "padding is not seen" in wrong and mask_function is not None
+    assert "padded left" in wrong and "padding is not seen" in wrong
+    found = CliRunner().invoke(app, ["check", f"hf:{opened('language').name}", "--tokens", "1"])
+    assert found.exit_code == 1 and "differ: " in found.output

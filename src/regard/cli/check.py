@@ -2,11 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Exit, Option
 
-from regard.cli.app import app, console, fail, plain_table, say
+from regard.cli.app import app, fail, say
 from regard.cli.common import Threads, exit_on_error
 from regard.core.bridges import bridge_named, prefix_of
 
@@ -44,20 +44,18 @@ def check(
         import torch
 
         torch.set_num_threads(threads)
-    found, screen = [], console()
+    found = []
     for one in check_model(load_model(Path(str(model).partition(":")[2])), seed, tokens):
         found.append(one)
         if as_json:
             print(json.dumps(vars(one)), flush=True)
-    if not as_json:
-        table: Any = plain_table("what", "difference", "", right=["difference"])
-        for one in found:
+        else:
             difference = "–" if one.difference is None else f"{one.difference:.1e}"
-            table.add_row(one.what, difference, one.note if one.holds else f"differs {one.note}".strip())
-        screen.print(table)
+            verdict = "" if one.holds else "  differs"
+            say(f"{one.what:32}{difference:>10}{verdict}{'  ' if one.note else ''}{one.note}")
     wrong = [one.what for one in found if not one.holds]
-    if wrong:
-        say(f"{len(wrong)} of {len(found)} differ: {', '.join(wrong)}", screen) if not as_json else None
-        raise Exit(1)
     if not as_json:
-        say(f"all {len(found)} agree: this model answers through regard as it does by itself", screen)
+        agree = f"all {len(found)} agree: this model answers through regard as it does by itself"
+        say(f"{len(wrong)} of {len(found)} differ: {', '.join(wrong)}" if wrong else agree)
+    if wrong:
+        raise Exit(1)
