@@ -27,7 +27,7 @@ def test_temperatures_are_fitted_to_a_text(name):
     assert found.after < found.matched
     assert set(found.temperatures) == set(regard.attentions(model).values())
     assert all(len(one) == 4 and min(one) > 0 for one in found.temperatures.values())
-    assert 0 < found.support < 1
+    assert 0 < found.support_share < 1 <= found.support < 24
     assert ("fitting", 20, 20) in heard
 
 

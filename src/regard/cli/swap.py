@@ -115,6 +115,7 @@ def fitted(
         say(f"perplexity {value:8.2f}  {name}")
     say(
         f"{found.after / found.softmax:.3f} × softmax on {found.tokens:,} tokens; "
-        f"mean support {found.support:.1%} of the keys"
+        f"mean support {found.support:.1f} of at most {found.window:,} keys, "
+        f"{found.support_share:.1%} of those a query sees"
     )
     return asdict(found)

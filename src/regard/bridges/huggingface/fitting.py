@@ -8,7 +8,7 @@ from one pass with softmax over a few windows of text; no gradient. Then all tem
 to the text by gradient descent on −log p, the weights of the model as they are.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,9 @@ class Fitted:
     before: float  # with the map, at temperature 1
     matched: float  # each head matched on its own
     after: float
-    support: float  # the mean share of visible keys that have weight
+    support: float  # the mean number of keys that have weight
+    support_share: float  # the mean share of these among the keys that a query sees
+    window: int  # keys at most
     tokens: int  # that perplexities are of
     temperatures: dict[str, list[float]]  # by path
 
@@ -70,9 +72,10 @@ def fit_temperatures(
         found = descend(model, train, found, steps, rate, seed, lambda i, n: say("fitting", i, n))
         put(model, map, found)
     after = perplexity(model, held, lambda i, n: say("fitted", i, n)) if steps else matched
-    support = mean_support(model, held[:1])
+    support, share = mean_support(model, held[:1])
     temperatures = {path: [round(t, 4) for t in one.tolist()] for path, one in found.items()}
-    return Fitted(plain, before, matched, after, support, held[:, 1:].numel(), temperatures)
+    seen, n = held[:, 1:].numel(), held.shape[1]
+    return Fitted(plain, before, matched, after, support, share, n, seen, temperatures)
 
 
 def windows(tokens: Tensor, window: int) -> Tensor:
@@ -162,16 +165,16 @@ def descend(
     return {path: log.detach().exp() for path, log in logs.items()}
 
 
-def mean_support(model: nn.Module, rows: Tensor, paths: Sequence[str] | None = None) -> float:
-    """The mean share of visible keys that have weight, over layers, heads and queries."""
-    paths = list(attentions_of(model)) if paths is None else list(paths)
-    shares = []
+def mean_support(model: nn.Module, rows: Tensor) -> tuple[float, float]:
+    """How many keys have weight, and their share of those visible: means over layers, heads and queries."""
+    paths, counts, shares = list(attentions_of(model)), [], []
     with torch.no_grad(), record(model, paths) as seen:
         for row in rows:
             model(input_ids=row[None], use_cache=False)
             for path in paths:
                 one = seen[path].pop()
-                several = torch.arange(1, one.weights.shape[-1] + 1)
-                shares.append(((one.weights > 0).sum(-1) / several).mean())
+                count = (one.weights > 0).sum(-1)
+                counts.append(count.float().mean())
+                shares.append((count / torch.arange(1, one.weights.shape[-1] + 1)).mean())
             seen.calls.clear()
-    return float(torch.stack(shares).mean())
+    return float(torch.stack(counts).mean()), float(torch.stack(shares).mean())
