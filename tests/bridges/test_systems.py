@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 import regard
 from bridges.tiny_folders import folder
 from bridges.tiny_models import transformers
+from regard.analyses.reading import states_of
+from regard.analyses.tokenized import tokenize
 from regard.cli.app import app
 from regard.inspection import inspect
 from regard.inspection.pictures import draw
@@ -176,6 +178,38 @@ def test_heads_and_states(opened, tmp_path):
         found = CliRunner().invoke(app, ["heads", f"hf:{name}", "--source", str(file), "--json"])
         assert found.exit_code == 0, found.output
         assert len(found.stdout.splitlines()) == 8
+
+
+@pytest.mark.parametrize("kind", ["encoder", "classifier", "language"])
+def test_states_are_those_of_the_layers(kind, opened):
+    system = opened(kind)
+    written = [TEXT, "the film was very good and witty"]
+    texts = tokenize(system.tokenizer, written)
+    found = dict(states_of(system, texts))
+    for i, text in enumerate(written):
+        given = system.tokenizer.theirs(text, return_tensors="pt")
+        with torch.no_grad():
+            want = system.model.theirs(input_ids=given["input_ids"], output_hidden_states=True).hidden_states
+        first, n = system.ahead, len(texts[i].tokens)
+        assert found[i].shape == (3, n, 16)
+        for layer in (0, 1, 2) if kind != "language" else (0, 1):  # transformers norms the last of a decoder
+            torch.testing.assert_close(
+                found[i][layer], want[layer][0, first : first + n], atol=1e-4, rtol=1e-4
+            )
+
+
+@pytest.mark.parametrize("kind", ["classifier", "language", "stacked"])
+def test_the_page(kind, opened):
+    pytest.importorskip("fastapi")
+    from regard.serve import ServedRun
+
+    run = ServedRun("model", opened(kind))
+    facts = run.facts()
+    assert facts["changes"] == ["mask", "delete"] and json.dumps(facts)
+    whole, masked = run.answers([{"text": TEXT}, {"text": TEXT, "words": [1], "how": "mask"}])
+    assert json.dumps(whole) and json.dumps(masked)
+    names = [control["name"] for control in facts["controls"]]
+    assert ("sink" in names) == (kind == "language") and ("method" in names) == (kind != "encoder")
 
 
 def test_commands(opened, tmp_path):
