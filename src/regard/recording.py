@@ -107,9 +107,9 @@ def attentions(model: nn.Module, paths: str | Sequence[str] = "*") -> dict[nn.Mo
         known = ", ".join(repr(path) for path in every.values())
         if not known:
             raise UnknownNameError(
-                f"{type(model).__name__} has no attention of regard. For nn.MultiheadAttention and modules "
-                'that call scaled_dot_product_attention: regard.swap(model, map="softmax") first; for one '
-                "of your own: derive it from regard.Attentive and call attend(..., owner=self)."
+                f"{type(model).__name__} has no attention of regard. For those of torch, transformers and "
+                'modules that call scaled_dot_product_attention: regard.swap(model, map="softmax") first; '
+                "for one of your own: derive it from regard.Attentive and call attend(..., owner=self)."
             )
         raise UnknownNameError(
             f"no attention at {', '.join(map(repr, wanted))}. The attentions of this model: {known}."

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import resolve_map, resolve_score, run, zeroed
-from regard.core.bridges import BRIDGES
+from regard.core.bridges import Bridge, bridges
 from regard.core.errors import ShapeError, UnknownNameError
 from regard.core.place import Place
 from regard.core.recorders import Attentive
@@ -42,6 +42,8 @@ def swap(
     map: str | Callable[..., Tensor] | None = "entmax15",
     *,
     score: str | Callable[..., Tensor] = "scaled_dot",
+    temperature: float | Sequence[float] | Tensor = 1.0,
+    heads: Sequence[int] | None = None,
     paths: str | Sequence[str] = "*",
 ) -> Model:
     """Give every attention whose path fits this map and score, in place; returns the model.
@@ -49,26 +51,36 @@ def swap(
     These are `nn.MultiheadAttention` and modules whose code calls `scaled_dot_product_attention`; one that
     calls it in a helper function is named by its path. `regard.attentions(model)` lists them then. With
     map=None they become what they were. Attentions of libraries that there is a bridge to
-    (`regard.core.bridges`) are swapped as well. A map or score that is a module is copied for each attention;
-    what it learns is new to an optimizer that already exists (`add_param_group`). Swap again to change the
-    map again.
+    (`regard.core.bridges`: transformers) are swapped as well; there scores are divided by the temperature,
+    one number or one for each head, before the map, and `heads` says which heads are meant.
+
+    A map or score that is a module is copied for each attention; what it learns is new to an optimizer that
+    already exists (`add_param_group`). Swap again to change the map again.
     """
-    if map is None:
-        return _undone(model, paths)
-    bridged = [
-        (bridge, path, module)
-        for bridge in BRIDGES.values()
-        for path, module in bridge.attentions(model).items()
-        if _fits(path, paths)
-    ]
-    called = {
-        path: module
-        for path, module in callers(model, paths).items()
-        if not any(module is other for _, _, other in bridged)
+    theirs = {bridge: bridge.attentions(model) for bridge in bridges()}
+    bridged = {
+        bridge: {path: module for path, module in found.items() if _fits(path, paths)}
+        for bridge, found in theirs.items()
     }
-    found = _found(model, paths, needed=not bridged and not called)
-    for bridge, _, module in bridged:
-        bridge.swap(module, map, score)
+    if map is None:
+        for bridge, modules in bridged.items():
+            if modules:
+                bridge.undo(model, modules)
+        return _undone(model, paths)
+    # Inside a model of a bridged library all attentions are the bridge's, however they are called.
+    called = {} if any(theirs.values()) else callers(model, paths)
+    if not any(bridged.values()):
+        _refuse_bridged(model, theirs, paths)
+    found = _found(model, paths, needed=not any(bridged.values()) and not called)
+    by_head = heads is not None or isinstance(temperature, Sequence | Tensor) or temperature != 1
+    if by_head and (found or called):
+        raise TypeError(
+            "temperature= and heads= are for models of transformers; for others use "
+            "score=regard.scores.Temperature(...)."
+        )
+    for bridge, modules in bridged.items():
+        if modules:
+            bridge.swap(model, modules, map, score, temperature, heads)
     made = [(resolve_map(map), resolve_score(score, module.head_dim, module.head_dim)) for module in found]
     for caller in called.values():
         wrap(caller, map, score)
@@ -229,6 +241,18 @@ def meaning(masks: Sequence[Tensor]) -> tuple[Mask | None, list[Bias]]:
 
 def _fits(path: str, paths: str | Sequence[str]) -> bool:
     return any(fnmatchcase(path, one) for one in ([paths] if isinstance(paths, str) else paths))
+
+
+def _refuse_bridged(
+    model: nn.Module, theirs: dict[Bridge, dict[str, nn.Module]], paths: str | Sequence[str]
+) -> None:
+    """Raise if the model is of a library that there is a bridge to, and nothing in it fits."""
+    known = [path for found in theirs.values() for path in found]
+    if known and not any(isinstance(module, nn.MultiheadAttention) for module in model.modules()):
+        raise UnknownNameError(f"no attention at {paths!r}. This model has them at: {', '.join(known)}.")
+    for bridge in theirs:
+        if not known and (why := bridge.refusal(model)):
+            raise TypeError(why)
 
 
 def _found(model: nn.Module, paths: str | Sequence[str], needed: bool) -> dict[nn.MultiheadAttention, str]:

@@ -16,14 +16,16 @@ class Theirs(nn.Module):
 
 @pytest.fixture
 def bridge(monkeypatch):
-    def swap(module, map, score):
-        module.map = map
+    def swap(model, found, map, score, temperature, heads):
+        for module in found.values():
+            module.map = map
 
     found = Bridge(
         opens=lambda folder: (folder / "theirs.json").exists(),
         load=lambda folder, device: (folder.name, device),
         attentions=lambda model: {path: m for path, m in model.named_modules() if isinstance(m, Theirs)},
         swap=swap,
+        undo=lambda model, found: [setattr(m, "map", "softmax") for m in found.values()],
     )
     monkeypatch.setitem(BRIDGES.entries, "theirs", found)
 
@@ -43,6 +45,8 @@ def test_swap_changes_attentions_of_both_kinds(bridge):
     assert regard.swap(model, "sparsemax", paths=["a", "c"]) is model
     assert (model["a"].map, model["b"].map) == ("sparsemax", "softmax")
     assert model["c"].map is regard.maps.sparsemax
+    regard.swap(model, None)
+    assert model["a"].map == "softmax" and type(model["c"]) is nn.MultiheadAttention
     alone = regard.swap(nn.ModuleDict({"a": Theirs()}), "sparsemax")
     assert alone["a"].map == "sparsemax"
     with pytest.raises(ValueError, match="nothing to swap"):

@@ -36,7 +36,8 @@ def weights_of(system: System, texts: Sequence[TokenizedText]) -> Iterator[tuple
         with torch.no_grad(), record(system.model, paths) as seen:
             _read(system, texts, some)
             layers = torch.stack([seen[path][-1].weights for path in paths]).cpu()  # (layers, b, heads, n, n)
-        ahead = layers.shape[-1] - max(len(texts[k].tokens) for k in some)  # what stands before the words
+        extra = layers.shape[-1] - max(len(texts[k].tokens) for k in some)
+        ahead = extra - system.behind  # what stands before the words
         for row, k in enumerate(some):
             n = len(texts[k].tokens)
             yield k, layers[:, row, :, ahead : ahead + n, ahead : ahead + n]
@@ -44,7 +45,7 @@ def weights_of(system: System, texts: Sequence[TokenizedText]) -> Iterator[tuple
 
 def states_of(system: System, texts: Sequence[TokenizedText]) -> Iterator[tuple[int, Tensor]]:
     """Number and states (1 + layers, n, d) of each text, in some order; first what layer 1 reads."""
-    layer_paths = [path.rpartition(".")[0] for path in self_attentions(system)]
+    layer_paths = [_layer_of(path) for path in self_attentions(system)]
     modules = [system.model.get_submodule(path) for path in layer_paths]
     for some in _batches(system, texts):
         held: list[Tensor] = []
@@ -56,9 +57,16 @@ def states_of(system: System, texts: Sequence[TokenizedText]) -> Iterator[tuple[
             for hook in hooks:
                 hook.remove()
         layers = torch.stack(held).cpu()  # (1 + layers, b, n, d)
-        ahead = layers.shape[2] - max(len(texts[k].tokens) for k in some)
+        ahead = layers.shape[2] - max(len(texts[k].tokens) for k in some) - system.behind
         for row, k in enumerate(some):
             yield k, layers[:, row, ahead : ahead + len(texts[k].tokens)]
+
+
+def _layer_of(path: str) -> str:
+    """The path of the layer that an attention is in: up to its number."""
+    parts = path.split(".")
+    number = next((i for i, part in enumerate(parts) if part.isdigit()), len(parts) - 2)
+    return ".".join(parts[: number + 1])
 
 
 def _holding(modules: list[nn.Module], held: list[Tensor]) -> list[RemovableHandle]:
@@ -67,8 +75,8 @@ def _holding(modules: list[nn.Module], held: list[Tensor]) -> list[RemovableHand
     def read(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         held.append(inputs[0])
 
-    def wrote(_: nn.Module, inputs: object, output: Tensor) -> None:
-        held.append(output)
+    def wrote(_: nn.Module, inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
+        held.append(output[0] if isinstance(output, tuple) else output)
 
     return [modules[0].register_forward_pre_hook(read), *(m.register_forward_hook(wrote) for m in modules)]
 

@@ -38,7 +38,8 @@ def audit_run(
         tell(planned)
     kind = "quick" if quick else "full"
     kept = run / FOLDER / f".{kind}.json"
-    digest = sha256((run / MODEL).read_bytes())
+    weights = run / MODEL  # those of a model from elsewhere are elsewhere: `what` names it
+    digest = sha256(weights.read_bytes() if weights.is_file() else b"")
     digest.update(repr((what, sorted(test.name for test in planned.tests), seed)).encode())
     mark = digest.hexdigest()  # identifies an audit: weights, texts, tests, seed
     found = known(kept, mark)

@@ -15,6 +15,7 @@ from regard.audits.register import AUDITS, Audit, Finding, in_order, not_applica
 from regard.audits.report import Example, Report
 from regard.audits.tests.correlation import agreement
 from regard.audits.verdict import judge
+from regard.core.bridges import bridged_system
 from regard.models.classifiers import ClassifierModel
 from regard.tasks.case import Case, NotApplicable
 from regard.tasks.system import System
@@ -30,8 +31,10 @@ FEWEST = 10  # texts that a finding can rest on
 
 def audit(
     model: Any = None,
-    inputs: Sequence[Any] | None = None,
+    inputs: Any = None,
+    texts: Sequence[Any] | None = None,
     *,
+    labels: Sequence[int] | torch.Tensor | None = None,
     predict: Callable[..., Any] | None = None,
     attention: Callable[..., Any] | None = None,
     intervene: Callable[..., Any] | None = None,
@@ -44,12 +47,17 @@ def audit(
     """Audit a trained system (`regard.load`), a classifier model with token lists, a case, or functions.
 
     model, inputs                   inputs as `System.case` takes them: texts, labelled if possible; of a bare
-                                    model, tokens
+                                    model, tokens; `labels` are the right classes, where texts have none
+    model, tokenizer, texts         a model of transformers, and texts
     predict, attention, inputs      functions of lists of texts (`regard.tasks.black_box`); `intervene` too,
                                     where other weights can be put into the model
     quick                           at most 500 inputs, and no test that trains
     """
-    more = {} if train is None else {"train": train}
+    more: dict[str, Any] = {} if train is None else {"train": train}
+    if labels is not None:
+        more["labels"] = torch.as_tensor(labels)
+    if texts is not None:
+        model, inputs = bridged_system(model, inputs), texts
     if isinstance(model, Case):
         case = model
     elif inputs is None or len(inputs) == 0:
@@ -157,6 +165,7 @@ def examine(
     answer = verdict.answer
     if verdict.grade is None and len(case) < FEWEST:
         answer = f"{answer.rstrip('.')}: an audit needs {FEWEST} texts or more, and got {len(case)}."
+    answer = f"{case.preamble} {answer}" if case.preamble else answer
     graded = verdict.grade, answer, verdict.conditions
     agree, disagree = examples(case)
     return Report(

@@ -77,8 +77,9 @@ def audit(
 def check_folder(run: Path, quick: bool, overwrite: bool) -> None:
     """Refuse a folder that is not there, or has its report: before any of several runs is audited."""
     from regard.audits.audit_folder import FOLDER
+    from regard.core.bridges import prefix_of
 
-    if not run.is_dir():
+    if not run.is_dir() and not prefix_of(run):
         raise RunError(f"there is no folder {run}.")
     there = run / FOLDER / f"{'quick' if quick else 'full'}.json"
     if there.exists() and not overwrite:

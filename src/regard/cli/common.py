@@ -18,7 +18,9 @@ from regard.core.errors import UnknownNameError, WeightsError
 if TYPE_CHECKING:
     from regard.data.text_lines import DataError
 
-Run = Annotated[Path, Argument(metavar="DIR", help="The folder of a trained run.")]
+Run = Annotated[
+    Path, Argument(metavar="DIR", help="The folder of a trained run, or hf:PATH: a model of transformers.")
+]
 Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 Threads = Annotated[int | None, Option(min=1, help="Threads of the processor; torch decides unless given.")]
 Batch = Annotated[int | None, Option(min=1, metavar="N", help="At most N lines are computed at once.")]

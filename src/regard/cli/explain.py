@@ -32,6 +32,8 @@ def explain(
     ),
     second: str | None = Option(None, metavar="TEXT", help="The second text, for a model for pairs."),
     label: str | None = Option(None, help="The class to explain; the predicted one if it is not given."),
+    target: str | None = Option(None, help="What a language model may say next, to be explained."),
+    against: str | None = Option(None, help="What else it might say: --target against this."),
     by: str = Option("delete", help="How leave_one_out removes a word: delete, zero or unknown."),
     hold_attention: bool = Option(False, "--hold-attention", help="Gradients with the weights as constants."),
     out: Path | None = Option(None, metavar="FILE", help="words.html, or .png, .svg, .pdf."),
@@ -48,6 +50,8 @@ def explain(
     - `regard explain runs/sst --text "a gripping , witty film" --method rollout`
 
     - `regard explain runs/sst --text "a gripping , witty film" --method attention --method leave_one_out`
+
+    - `regard explain hf:PATH --text "The keys to the cabinet" --target " are" --against " is"`
     """
     if by not in WAYS:
         fail(f'no way "{by}". Known: {", ".join(WAYS)}.')
@@ -55,8 +59,13 @@ def explain(
     names = list(dict.fromkeys(method or ["attention"]))
     options = {name: _options(METHODS[name], by, hold_attention) for name in names}
     system = open_run(run, device)
-    inputs = [system.input(text, second)]
-    found = [explain_texts(system, inputs, method=name, label=label, **options[name])[0] for name in names]
+    inputs, asked = [system.input(text, second)], {}
+    if target is not None:
+        asked, label = system.asked_about(target, against)
+    found = [
+        explain_texts(system, inputs, method=name, label=label, asked=asked, **options[name])[0]
+        for name in names
+    ]
     if out is not None:
         save_picture(explanations_view(found, label), out, quiet=True)
     if as_json:

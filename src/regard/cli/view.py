@@ -27,6 +27,9 @@ def view(
         None, help="Colour words by attention (if it is not given), rollout, gradient, …"
     ),
     second: str | None = Option(None, metavar="TEXT", help="The second text, for runs that take two."),
+    without_sink: bool = Option(
+        False, "--without-sink", help="Leave out the weight on the first token, for language models."
+    ),
     device: Device = "auto",
 ) -> None:
     """Draw the attention weights of the run in DIR while it answers a text, and print the answer.
@@ -41,6 +44,8 @@ def view(
     - `regard view runs/demo --text "on 3 May" --kind lines --layer 2 --head 1 --out lines.svg`
 
     - `regard view runs/sst --text "a gripping , witty film" --method leave_one_out --out words.html`
+
+    - `regard view hf:PATH --text "The keys to the cabinet" --without-sink --out weights.html`
     """
     check_picture(out)
     system = open_run(run, device)
@@ -48,7 +53,7 @@ def view(
     found = inspect(system, text, second=second, name=run.resolve().name)
     chosen = {name: number and number - 1 for name, number in (("layer", layer), ("head", head))}
     try:
-        save_picture(draw(found, kind, method=method, **chosen), out, quiet=True)
+        save_picture(draw(found, kind, method=method, sink=not without_sink, **chosen), out, quiet=True)
     except OutOfRange as error:
         fail(f"--{error.name} must be from 1 to {error.count}; got {error.got + 1}.")
     say(shown(found.title))

@@ -39,6 +39,8 @@ COMPILED = (
     "or call the model that was given to torch.compile."
 )
 Change = Callable[[Tensor], Tensor]
+OUTPUT = "_output_by_regard"  # and another: the layer that joins their heads
+ATTENDS = "_attends_by_regard"  # an attribute of modules of other libraries that attend through us
 
 
 INPUTS = ("query", "keys", "values")
@@ -52,9 +54,10 @@ class Attentive(nn.Module):
     """
 
 
-def attends(module: object) -> bool:
-    """Whether `record` and `intervene` know this module: an Attentive, or one that was made attentive."""
-    return isinstance(module, Attentive) or getattr(getattr(module, "forward", None), "attends", False)
+def attends(module: nn.Module) -> bool:
+    """Whether `record` and `intervene` find this module: `Attentive`, made so, or marked by a bridge."""
+    made = getattr(getattr(module, "forward", None), "attends", False)
+    return isinstance(module, Attentive) or ATTENDS in vars(module) or made
 
 
 @runtime_checkable

@@ -1,12 +1,13 @@
 """Texts explained with a trained system: a score for each word."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard.core.bridges import bridged_system
 from regard.core.errors import RunError, ShapeError
 from regard.data.padding import batches_by_length
 from regard.data.segments import by_word
@@ -36,15 +37,17 @@ def explain_texts(
     *,
     method: str = "attention",
     label: str | None = None,
+    asked: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> list[Explanation]:
     """Explain the predicted class of each text, or the class `label`; scores of a word's tokens add up.
 
-    With a system that takes pairs, a text is (text, second text), and the first is explained.
+    With a system that takes pairs, a text is (text, second text), and the first is explained. `asked` are
+    options of `system.case`, as the token that a language model is asked about: {"target": " are"}.
     """
     if not texts:
         return []
-    case = system.case(texts)
+    case = system.case(texts, **(asked or {}))
     if case.subject is None or case.classes is None:
         raise RunError(
             f"a {system.task.makes} does not predict one class for a text, which is what is explained. "
@@ -57,10 +60,8 @@ def explain_texts(
         options["target"] = names.index(label)
     found: dict[int, Explanation] = {}
     for some in batches_by_length(case.lengths.tolist(), POSITIONS):
-        asked = case.subject([case.texts[i] for i in some], torch.tensor(some))
-        scores = explain(
-            asked.model, asked.inputs, asked.lengths, method=method, second=asked.second, **options
-        )
+        what = case.subject([case.texts[i] for i in some], torch.tensor(some))
+        scores = explain(what.model, what.inputs, what.lengths, method=method, second=what.second, **options)
         firsts = [text if isinstance(text, str) else text[0] for text in (texts[i] for i in some)]
         words = [system.segments(text) for text in firsts]
         for i, one, row in zip(some, words, to_words(scores, [one.word_of for one in words]), strict=True):
@@ -70,6 +71,26 @@ def explain_texts(
                 one.text, method, names[predicted], probability, one.words, row.double().tolist()
             )
     return [found[i] for i in range(len(texts))]
+
+
+def explain_with_tokenizer(
+    model: Any,
+    tokenizer: Any,
+    text: str,
+    *,
+    method: str = "attention",
+    target: str | None = None,
+    against: str | None = None,
+    **options: Any,
+) -> Explanation:
+    """Explain what a model of another library says to a text: the class `target`, or the token `target`."""
+    system = bridged_system(model, tokenizer)
+    label, asked = None, {}
+    if target is not None:
+        asked, label = system.asked_about(target, against)
+    elif against is not None:
+        raise ValueError("against= is what target= is compared with: give target= too.")
+    return explain_texts(system, [text], method=method, label=label, asked=asked, **options)[0]
 
 
 def to_words(scores: Tensor, words: Sequence[Sequence[int]]) -> list[Tensor]:

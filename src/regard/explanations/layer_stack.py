@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.attention import Attended
 from regard.core.errors import ShapeError
-from regard.core.recorders import attention_paths
+from regard.core.recorders import OUTPUT, attention_paths
 from regard.core.shapes import check_float
 from regard.heads import MultiHead
 from regard.masks import Causal
@@ -60,6 +60,7 @@ class Stack:
     layers: list[Layer]
     lengths: Tensor  # (b,), of the keys of the first layer
     ahead: int = 0  # positions before the first token, as BERT's [CLS]
+    behind: int = 0  # positions after the last token, as BERT's [SEP]
     reader: int = -1  # the layer that reads the tokens
     causal: bool = False  # a decoder: no position attends to a later one
     last: bool = False  # what is explained is made from the last position of each text
@@ -96,7 +97,9 @@ class Stack:
         if row is not None:
             if m != self.layers[-1].weights.shape[-2]:  # this row alone was computed
                 row = torch.zeros_like(row)
-            return between[torch.arange(b, device=between.device), row, self.ahead :]
+            found = between[torch.arange(b, device=between.device), row, self.ahead : n - self.behind]
+            own = real(self.lengths - self.ahead - self.behind, found.shape[-1])
+            return found if not self.behind else torch.where(own, found, 0)
         visible = torch.ones_like(between, dtype=torch.bool)
         if self.layers[-1].residual:
             visible &= real(self.lengths, m).unsqueeze(-1)
@@ -196,12 +199,12 @@ def _stacked(
         transformed = _transformed(asked.model.get_submodule(path), seen[path]) if values else None
         layers.append(Layer(weights, residual, transformed))
         declared &= residual and mask is not None and any(isinstance(part, Causal) for part in mask.parts())
-    causal = declared if causal is None else causal
-    ahead = max(layers[0].weights.shape[-1] - n, 0)
+    causal = getattr(asked.model, "causal", declared) if causal is None else causal
+    ahead, behind = getattr(asked.model, "around", (max(layers[0].weights.shape[-1] - n, 0), 0))
     top = order.index(reader[0]) if reader else -1
-    lengths = asked.lengths + ahead
+    lengths = asked.lengths + ahead + behind
     last = bool(getattr(asked.model, "reads_last", False))
-    return Stack(_cleaned(layers, lengths, causal), lengths, ahead, top, causal, last)
+    return Stack(_cleaned(layers, lengths, causal), lengths, ahead, behind, top, causal, last)
 
 
 def _transformed(module: nn.Module, seen: Attended) -> Tensor:
@@ -211,9 +214,13 @@ def _transformed(module: nn.Module, seen: Attended) -> Tensor:
         projection: nn.Linear = module.W_o
     elif isinstance(module, nn.MultiheadAttention):
         projection = module.out_proj
+    elif OUTPUT in vars(module):
+        projection = vars(module)[OUTPUT]
     else:
         return values
-    W = projection.weight.detach().unflatten(-1, (values.shape[1], -1))  # (d, h, each)
+    weight = projection.weight.detach()
+    weight = weight if isinstance(projection, nn.Linear) else weight.mT  # transformers' Conv1D: (in, out)
+    W = weight.unflatten(-1, (values.shape[1], -1))  # (d, h, each)
     return torch.einsum("bhne,dhe->bhnd", values, W.to(values.dtype))
 
 

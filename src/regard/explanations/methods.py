@@ -40,10 +40,17 @@ def register(**facts: Any) -> Callable[[F], F]:
 
 def explain(
     model: Any, inputs: Any = None, lengths: Any = None, *, method: str = "attention", **options: Any
-) -> Tensor:
+) -> Any:
     """A score for each token (b, n), by a method of METHODS; 0 for padding.
 
     model is a classifier, a function of inputs (and lengths) that returns (b, classes), or bare weights: a
     tensor (b, h, m, n) for each layer. inputs are tokens (b, n), or vectors (b, n, d).
+
+    explain(model, tokenizer, text) is for models of transformers, and returns an `Explanation` of words:
+    target is a class, or what a language model may say next, against what else it might say.
     """
+    if isinstance(lengths, str):
+        from regard.explanations.explained_texts import explain_with_tokenizer
+
+        return explain_with_tokenizer(model, inputs, lengths, method=method, **options)
     return METHODS[method](model, inputs, lengths, **options)

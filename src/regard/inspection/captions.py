@@ -11,6 +11,8 @@ SCORES = {  # what a method needs, and what it then does
     "outputs": "by what the answer is without each word",
 }
 
+NO_SINK = " The weight on the first token is left out, and the rest renormalised."
+
 
 def weights_caption(inspected: Inspected, layer: int | None, head: int | None) -> str:
     """Which weights between answer and text are shown: layer and head from 0.

@@ -14,6 +14,7 @@ from regard.inspection.method_scores import ATTENTION, methods
 from regard.tasks.system import System
 
 Value = int | str | None
+KEPT, LEFT_OUT = "kept", "left out"  # what is done with the weight on the first token
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ def controls(system: System) -> list[Control]:
         found.append(Control("layer", "Layer", _counted(layers), layers - 1, when))
     if heads > 1:
         found.append(Control("head", "Head", [(None, "mean of all"), *_counted(heads)], None, when))
+    if system.sinks:
+        found.append(Control("sink", "First token", [(KEPT, KEPT), (LEFT_OUT, LEFT_OUT)], KEPT, when))
     if explained:
         found.append(Control("method", "Coloured by", [(name, name) for name in explained], ATTENTION))
     return found

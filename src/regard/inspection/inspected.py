@@ -99,6 +99,22 @@ class Inspected:
         return self.weights[layer].mean(0) if head is None else self.weights[layer][head]
 
 
+def without_sink(inspected: Inspected) -> Inspected:
+    """The same without the weight on the first key, the rest of each row divided by its sum.
+
+    In decoders the first key takes weight whatever it is: Xiao et al. (2024), arXiv:2309.17453, §3.1.
+    """
+
+    def rest(weights: Tensor) -> Tensor:  # (heads, m, n); where a special token stands first, it is not in n
+        kept = weights.clone()
+        if not inspected.system.ahead:
+            kept[..., :1] = 0
+        sums = kept.sum(-1, keepdim=True)
+        return kept / sums.where(sums > 0, 1)
+
+    return replace(inspected, weights=[rest(layer) for layer in inspected.weights])
+
+
 def inspect(
     system: System,
     text: str,

@@ -13,8 +13,14 @@ from torch import Tensor
 
 from regard import views
 from regard.inspection import captions
-from regard.inspection.control import Value, controls, resolve_options
-from regard.inspection.inspected import Inspected, InvalidRequest, OutOfRange, self_attention
+from regard.inspection.control import LEFT_OUT, Value, controls, resolve_options
+from regard.inspection.inspected import (
+    Inspected,
+    InvalidRequest,
+    OutOfRange,
+    self_attention,
+    without_sink,
+)
 from regard.inspection.method_scores import ATTENTION, word_scores
 from regard.views.base_view import MatrixView, View
 from regard.views.shown_text import shown as clean
@@ -35,12 +41,18 @@ def draw(
     layer: int | None = None,
     head: int | None = None,
     method: str | None = None,
+    sink: bool = True,
 ) -> View:
     """A view of one of KINDS; layer and head from 0, without them the last layer and the mean of its heads.
 
-    `method`, of METHODS, colours words by its scores instead of by weights.
+    `method`, of METHODS, colours words by its scores instead of by weights. With sink=False the weight on the
+    first token, which decoders look at whatever it is, is left out, and the rest renormalised.
     """
     system = inspected.system
+    if not sink:
+        if not system.sinks:
+            raise InvalidRequest(f"{inspected.name} is no decoder: there is no sink to leave out.")
+        inspected = without_sink(inspected)
     kind = kind or system.picture
     if kind not in KINDS:
         raise InvalidRequest(f'no kind "{kind}". Known: {", ".join(KINDS)}.')
@@ -72,7 +84,7 @@ def draw(
         layer, weights = _pick(found, layer, head)
         which = captions.position(layer, len(found), head, len(found[0]))
     if cross:
-        caption = captions.weights_caption(inspected, layer, head)
+        caption = captions.weights_caption(inspected, layer, head) + (not sink) * captions.NO_SINK
     else:
         caption = captions.self_attention_caption(inspected, which)
     rows, ahead = inspected.rows if cross else source, len(source) - len(inspected.source)
@@ -114,6 +126,8 @@ def picture_data(inspected: Inspected, options: Mapping[str, Value]) -> tuple[di
         data = _scored(inspected, str(method)).data()
         data["matrices"][0] |= {"options": dict(options), "caption": data["caption"]}
         return data, True
+    left_out = options.get("sink") == LEFT_OUT
+    inspected = without_sink(inspected) if left_out else inspected
     layers, heads = len(inspected.weights), len(inspected.weights[0])
     every = list(product(range(layers), (None, *range(heads)) if heads > 1 else (None,)))
     complete = len(every) * len(inspected.source) * len(inspected.rows) <= CELLS
@@ -129,7 +143,7 @@ def picture_data(inspected: Inspected, options: Mapping[str, Value]) -> tuple[di
         matrix |= {
             **chosen,
             "options": shown,
-            "caption": clean(captions.weights_caption(inspected, layer, head)),
+            "caption": clean(captions.weights_caption(inspected, layer, head) + left_out * captions.NO_SINK),
         }
     return data, complete
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import ShapeError
-from regard.core.recorders import Attentive, attention_paths
+from regard.core.recorders import attends, attention_paths
 from regard.recording import intervene
 
 Second = tuple[Tensor, Tensor]  # tokens (b, n') and lengths (b,) of the second texts, for pairs
@@ -201,7 +201,7 @@ def explained_attentions(model: Any, what: str) -> list[str]:
     if reader := named.get("reader"):
         found = list(dict.fromkeys([*named.get("self", []), *reader]))
     elif isinstance(model, nn.Module):
-        found = [path for path, part in model.named_modules() if isinstance(part, Attentive)]
+        found = [path for path, part in model.named_modules() if attends(part)]
     if not found:
         kind = "this model has" if isinstance(model, nn.Module) else "a function shows"
         raise ValueError(

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from regard.core.bridges import BRIDGES
+from regard.core.bridges import BRIDGES, bridge_named, prefix_of
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
 from regard.core.files import DRAFT, check_regular, remove_drafts, write_text
 from regard.core.settings import different, read_toml, to_dict, toml
@@ -195,7 +195,10 @@ def _at(values: Mapping[str, Any], name: str) -> Any:
 
 
 def load(folder: str | Path, device: str = "cpu") -> Any:
-    """The trained system in a folder, ready to use: a Translator, a Classifier, a WordAligner …"""
+    """The trained system in a folder, ready to use: a Translator, a Classifier, a WordAligner …
+
+    "hf:PATH" is a model of transformers: a folder, a .gguf file, or a name in its cache.
+    """
     return open_system(Path(folder), device)
 
 
@@ -205,6 +208,9 @@ def open_system(folder: Path, device: str = "cpu", task: str | None = None) -> S
     What is wrong with the files of a run, whoever made them, is an error of one sentence (RunError,
     SettingsError, WeightsError, DataError).
     """
+    if prefix := prefix_of(folder):
+        named: System = bridge_named(prefix).load(Path(str(folder).partition(":")[2]), device)
+        return named
     if not (folder / CONFIG).exists():
         for bridge in BRIDGES.values():
             if bridge.opens(folder):

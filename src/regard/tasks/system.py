@@ -86,6 +86,8 @@ class System:
     role: str = "cross"  # of the attentions that are shown: from the answer to the input
     picture: Literal["heat_map", "words"] = "heat_map"  # how their weights are drawn
     ahead: int = 0  # keys that these attentions have before the first token of the input, as BERT's [CLS]
+    behind: int = 0  # keys after the last token of the input, as BERT's [SEP]
+    sinks: bool = False  # whether its first key takes weight whatever it is, as in decoders
     takes_second: bool = False  # whether an input is two texts
     unknown: int | None = UNK  # the token of what is not in its vocabulary
 
@@ -116,6 +118,12 @@ class System:
         raise RunError(
             f"a {self.task.makes} has no decision about a text that could be explained or audited."
         )
+
+    def asked_about(self, target: str, against: str | None) -> tuple[dict[str, Any], str | None]:
+        """Options of `case`, and the class in it, for which a text speaks for `target`, not for `against`."""
+        if against is not None:
+            raise ValueError(f"a {self.task.makes} has classes: {target!r} is compared with all others.")
+        return {}, target
 
     def audited(self, options: Any) -> "tuple[Case, str]":
         """The case of the files that options of `regard audit` name, and their content in one string."""

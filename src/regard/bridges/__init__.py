@@ -1,0 +1,1 @@
+"""Bridges to models of other libraries."""

@@ -1,0 +1,215 @@
+"""Does a model answer through us as it does by itself, in all the ways it can be called?
+
+Each line compares softmax through us with the model's own attention, at the positions that are not padding:
+
+    max |ours − its own| / max(1, max |its own|)
+
+or counts the tokens in which generated texts differ, or is a leak test: what changes when padding, or the
+future, is replaced.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.core.errors import RunError
+from regard.models.subject import eval_mode
+from regard.swap import swap
+from regard.testing import check_causal
+
+NEAR = 1e-5
+B, N, PADS = 2, 13, 4  # texts, tokens, of which are padding
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One comparison."""
+
+    what: str
+    difference: float | None  # None: the model cannot be called so
+    note: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing differs."""
+        return self.difference is None or self.difference <= NEAR
+
+
+def check_model(model: Any, seed: int = 0, tokens: int = 64) -> Iterator[Checked]:
+    """Compare a model of transformers with itself, one line after the other; it is swapped afterwards.
+
+    So many tokens are generated.
+    """
+    both = Both(model, seed, tokens)
+    with eval_mode(model), torch.no_grad():
+        for what, compare in both.comparisons():
+            try:
+                yield Checked(what, compare())
+            except NotImplementedError as error:
+                yield Checked(what, None, str(error))
+            except AssertionError as error:  # a leak test
+                yield Checked(what, float("inf"), str(error))
+
+
+class Both:
+    """A model and its two attentions."""
+
+    def __init__(self, model: Any, seed: int, length: int):
+        self.length = length
+        self.model, self.config = model, model.config
+        self.own = self.config._attn_implementation
+        if self.own == "regard":
+            self.own = "sdpa" if getattr(model, "_supports_sdpa", False) else "eager"
+        swap(model, "softmax")
+        self.draw = torch.Generator().manual_seed(seed)
+        text = self.config.get_text_config()
+        self.vocabulary = getattr(text, "vocab_size", 0)
+        self.decodes = bool(getattr(model, "can_generate", bool)()) and not self.config.is_encoder_decoder
+
+    def comparisons(self) -> Iterator[tuple[str, Callable[[], float]]]:
+        """What is compared, and how."""
+        if self.model.main_input_name != "input_ids":
+            given = self._features()
+            yield "one pass", lambda: self.passes(given)
+            return
+        yield "one pass", lambda: self.passes(self.inputs())
+        yield "padded right", lambda: self.passes(*self.padded("right"))
+        if self.decodes:
+            yield "padded left", lambda: self.passes(*self.padded("left"))
+            yield "packed rows", lambda: self.passes(self._packed())
+            yield "cache, one token at a time", lambda: self._stepwise(1)
+            yield "cache, five tokens at a time", lambda: self._stepwise(5)
+            yield "no position sees the future", self._causal
+        yield "padding is not seen", self._unseen
+        if not self.decodes and not self.config.is_encoder_decoder:
+            return
+        yield f"{self.length} tokens, greedy", lambda: self.written()
+        yield f"{self.length} tokens, padded", lambda: self.written(padded=True)
+        yield f"{self.length} tokens, beams", lambda: self.written(padded=True, num_beams=3)
+        yield f"{self.length} tokens, sampled", lambda: self.written(do_sample=True)
+        yield (
+            f"{self.length} tokens, static cache",
+            lambda: self.written(padded=True, cache_implementation="static", disable_compile=True),
+        )
+
+    def passes(self, given: dict[str, Tensor], real: Tensor | None = None) -> float:
+        """The difference of the outputs of one pass."""
+        ours, theirs = self._output("regard", given), self._output(self.own, given)
+        return distance(ours, theirs, real)
+
+    def written(self, padded: bool = False, **options: Any) -> float:
+        """The number of tokens in which generated texts differ."""
+        given = self.padded("left")[0] if padded else self.inputs()
+        given = {k: v for k, v in given.items() if k in ("input_ids", "attention_mask")}
+        given.setdefault("attention_mask", torch.ones_like(given["input_ids"]))
+        found = []
+        for name in ("regard", self.own):
+            self.model.set_attn_implementation(name)
+            torch.manual_seed(0)
+            pad = self.config.get_text_config().pad_token_id
+            found.append(
+                self.model.generate(
+                    **given,
+                    max_new_tokens=self.length,
+                    min_new_tokens=self.length,
+                    pad_token_id=pad or 0,
+                    **options,
+                )
+            )
+        self.model.set_attn_implementation("regard")
+        return float((found[0] != found[1]).sum())
+
+    def inputs(self) -> dict[str, Tensor]:
+        """Random tokens, nothing padded."""
+        found = {"input_ids": self._tokens(N)}
+        if self.config.is_encoder_decoder:
+            found["decoder_input_ids"] = self._tokens(N - 3)
+        return found
+
+    def padded(self, side: str) -> tuple[dict[str, Tensor], Tensor | None]:
+        """The same with some padding in the last row, and which positions of the output are real."""
+        found, real = self.inputs(), torch.ones(B, N, dtype=torch.bool)
+        real[-1, :PADS] = real[-1, -PADS:] = True
+        real[-1, slice(0, PADS) if side == "left" else slice(N - PADS, N)] = False
+        found["attention_mask"] = real.long()
+        if self.decodes:
+            found["position_ids"] = (real.long().cumsum(-1) - 1).clamp(min=0)
+        outside = self.config.is_encoder_decoder or "SequenceClassification" in type(self.model).__name__
+        return found, None if outside else real
+
+    def _tokens(self, n: int) -> Tensor:
+        if self.vocabulary < 10:
+            raise RunError(f"{type(self.model).__name__} says no size of its vocabulary.")
+        special = {
+            getattr(self.config.get_text_config(), f"{name}_token_id", None) for name in ("pad", "eos")
+        }
+        tokens = torch.randint(0, self.vocabulary, (B, n), generator=self.draw)
+        usual = next(i for i in range(5, self.vocabulary) if i not in special)
+        for token in special:
+            if isinstance(token, int):
+                tokens[tokens == token] = usual
+        return tokens
+
+    def _packed(self) -> dict[str, Any]:
+        positions = torch.cat([torch.arange(5), torch.arange(N - 5)]).expand(B, -1)
+        return {**self.inputs(), "position_ids": positions, "use_cache": False}
+
+    def _features(self) -> dict[str, Tensor]:
+        """Random pictures, or random sound."""
+        config = self.config
+        if self.model.main_input_name == "pixel_values":
+            size = config.image_size if isinstance(config.image_size, int) else config.image_size[0]
+            return {"pixel_values": torch.randn(B, config.num_channels, size, size, generator=self.draw)}
+        if self.model.main_input_name == "input_features":
+            shape = (B, config.num_mel_bins, 2 * config.max_source_positions)
+            return {
+                "input_features": torch.randn(shape, generator=self.draw),
+                "decoder_input_ids": self._tokens(N),
+            }
+        raise RunError(f"{type(self.model).__name__} reads {self.model.main_input_name}, unknown here.")
+
+    def _output(self, implementation: str, given: dict[str, Any]) -> Tensor:
+        self.model.set_attn_implementation(implementation)
+        try:
+            found = self.model(**given)
+        finally:
+            self.model.set_attn_implementation("regard")
+        output: Tensor = found.logits if "logits" in found else found[0]
+        return output
+
+    def _stepwise(self, chunk: int) -> float:
+        """A cache filled chunk by chunk through us, against one pass of the model's own."""
+        tokens, past = self._tokens(N), None
+        parts: list[Tensor] = []
+        for start in range(0, N, chunk):
+            some = tokens[:, start : start + chunk]
+            found = self.model(input_ids=some, past_key_values=past, use_cache=True)
+            past = found.past_key_values
+            parts.append(found.logits)
+        return distance(torch.cat(parts, 1), self._output(self.own, {"input_ids": tokens}), None)
+
+    def _causal(self) -> float:
+        check_causal(
+            lambda tokens: self.model(input_ids=tokens, use_cache=False).logits,
+            self._tokens(N)[:1],
+            vocabulary=self.vocabulary,
+            atol=NEAR * max(1.0, float(self._output("regard", self.inputs()).abs().max())),
+        )
+        return 0.0
+
+    def _unseen(self) -> float:
+        """What changes when the tokens under the padding are replaced."""
+        given, real = self.padded("left" if self.decodes else "right")
+        mask = given["attention_mask"].bool()
+        other = {**given, "input_ids": torch.where(mask, given["input_ids"], self._tokens(N))}
+        return distance(self._output("regard", other), self._output("regard", given), real)
+
+
+def distance(ours: Tensor, theirs: Tensor, real: Tensor | None) -> float:
+    """max |ours − theirs| / max(1, max |theirs|), where `real` is True."""
+    if real is not None:
+        ours, theirs = ours[real], theirs[real]
+    return float((ours - theirs).abs().max() / theirs.abs().max().clamp(min=1))

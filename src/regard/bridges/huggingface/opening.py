@@ -1,0 +1,133 @@
+"""hf:PATH: a folder, a .gguf file, a folder that `regard swap` wrote, or a name in transformers' cache.
+
+Nothing is downloaded: transformers is told to use what is there.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import transformers
+
+from regard.bridges.huggingface.foreign_tokenizer import ForeignTokenizer
+from regard.bridges.huggingface.language_model import LanguageModel
+from regard.bridges.huggingface.model_attentions import attentions_of
+from regard.bridges.huggingface.sequence_to_sequence import SequenceToSequence
+from regard.bridges.huggingface.text_classifier import TextClassifier
+from regard.bridges.huggingface.text_encoder import TextEncoder
+from regard.core.errors import RunError
+from regard.core.recorders import attends
+from regard.swap import swap
+from regard.tasks.system import System
+
+SWAPPED = "regard.json"  # beside a model, or alone: its base, map and temperatures
+
+
+def opens(folder: Path) -> bool:
+    """Whether a folder holds a model of transformers."""
+    return (folder / "config.json").is_file() or (folder / SWAPPED).is_file()
+
+
+def load(path: Path, device: str = "cpu") -> System:
+    """The system at a path; its attentions go through us."""
+    theirs, tokenizer = load_parts(path)
+    return system_of(theirs.to(device), tokenizer, str(path))
+
+
+def system_of(theirs: Any, tokenizer: Any, name: str = "") -> System:
+    """A model and a tokenizer of transformers as a system; unless it is swapped already, with softmax."""
+    own = ForeignTokenizer(tokenizer)
+    if not all(attends(module) for module in attentions_of(theirs).values()):
+        swap(theirs, "softmax")
+    theirs.eval()
+    kind = type(theirs).__name__
+    name = name or kind
+    if theirs.config.is_encoder_decoder:
+        return SequenceToSequence(theirs, own, name)
+    if kind.endswith("ForSequenceClassification"):
+        return TextClassifier(theirs, own, name)
+    if theirs.get_output_embeddings() is not None and kind.endswith(("ForCausalLM", "LMHeadModel")):
+        return LanguageModel(theirs, own, name)
+    if hasattr(theirs, "get_input_embeddings"):
+        return TextEncoder(theirs, own, name)
+    raise RunError(f"{kind} is no classifier, language model, sequence-to-sequence model or text encoder.")
+
+
+def load_parts(path: Path) -> tuple[Any, Any]:
+    """The model and the tokenizer at a path."""
+    where, place = _place(_base(path))
+    with _one_sentence(path):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(where, **place)
+    return load_model(path), tokenizer
+
+
+def load_model(path: Path) -> Any:
+    """The model at a path, in float32 and eval mode; one that `regard swap` wrote has its maps."""
+    where, place = _place(_base(path))
+    with _one_sentence(path):
+        config = transformers.AutoConfig.from_pretrained(where, **place)
+        kind = _auto_class(config, "gguf_file" in place)
+        model = kind.from_pretrained(where, dtype="float32", **place).eval()
+    if "gguf_file" in place:  # its weights are plain numbers now, and can be saved
+        model.hf_quantizer = None
+        vars(model.config).pop("quantization_config", None)
+    said = _said(path)
+    for paths, temperatures in said.get("temperatures", {}).items():
+        swap(model, said["map"], temperature=temperatures, paths=paths)
+    return model
+
+
+def _said(path: Path) -> dict[str, Any]:
+    """What a folder of `regard swap` says; {} of any other."""
+    file = path / SWAPPED
+    if not file.is_file():
+        return {}
+    try:
+        said = json.loads(file.read_text(encoding="utf-8"))
+        known = isinstance(said["map"], str) and isinstance(said["base"], str)
+        if not known or not all(isinstance(one, list) for one in said["temperatures"].values()):
+            raise ValueError
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise RunError(f"{file} is not what regard swap writes.") from None
+    return dict(said)
+
+
+def _base(path: Path) -> Path:
+    """Where the weights are: elsewhere, for a folder of `regard swap` without them."""
+    said = _said(path)
+    if not said or (path / "config.json").is_file():
+        return path
+    base = Path(said["base"])
+    return path / base if not base.is_absolute() and (path / base).exists() else base
+
+
+def _place(path: Path) -> tuple[str, dict[str, Any]]:
+    """What transformers wants to be told of a path."""
+    if path.suffix != ".gguf":
+        return str(path), {"local_files_only": True}
+    if not path.is_file():
+        raise RunError(f"there is no file {path}.")
+    return str(path.parent), {"local_files_only": True, "gguf_file": path.name}
+
+
+@contextmanager
+def _one_sentence(path: Path) -> Iterator[None]:
+    """Whatever transformers says of what it cannot open, as one line."""
+    try:
+        yield
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        what = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise RunError(f"hf:{path} cannot be opened: {what}") from error
+
+
+def _auto_class(config: Any, gguf: bool) -> Any:
+    named = (getattr(config, "architectures", None) or [""])[0]
+    if config.is_encoder_decoder:
+        return transformers.AutoModelForSeq2SeqLM
+    if named.endswith("ForSequenceClassification"):
+        return transformers.AutoModelForSequenceClassification
+    if gguf or named.endswith(("ForCausalLM", "LMHeadModel")):
+        return transformers.AutoModelForCausalLM
+    return transformers.AutoModel

@@ -1,0 +1,136 @@
+"""A model of transformers in the two steps that explanations and audits need: embed tokens, then read them.
+
+    logits = model.from_embedded(model.embed(tokens), lengths, condition)
+
+Tokens are those of the text; the special ones around it ([CLS], [SEP], <s>) are put there by `from_embedded`.
+The "reader" is the last self-attention, of which one row counts: that of the first position in an encoder
+([CLS]), that of the last one in a decoder, where the next token is predicted.
+
+Of a classifier the logits are those of its classes; of an encoder they are its first hidden state. Of a
+language model they are two: of one token against another, or against all others (`seconds`: one or two tokens
+for each text).
+"""
+
+import inspect
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.bridges.huggingface.model_attentions import attentions_of, is_cross
+from regard.models.classifiers.classifier_model import ClassifierModel, Recorded
+from regard.recording import intervene
+
+
+class ReadingModel(ClassifierModel):
+    """A classifier or language model of transformers; `before` and `after` are the special tokens."""
+
+    before: Tensor
+    after: Tensor
+
+    def __init__(
+        self, theirs: Any, before: Sequence[int], after: Sequence[int], reads: Literal["first", "last"]
+    ):
+        super().__init__()
+        self.theirs = theirs
+        self.around = (len(before), len(after))  # positions before and after the tokens
+        self.reads, self.causal, self.reads_last = reads, reads == "last", reads == "last"
+        self.register_buffer("before", torch.tensor(before, dtype=torch.long), persistent=False)
+        self.register_buffer("after", torch.tensor(after, dtype=torch.long), persistent=False)
+        layers = [f"theirs.{path}" for path in attentions_of(theirs) if not is_cross(path)]
+        self.attention_paths = {"self": layers, "reader": layers[-1:]}
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Tokens (b, n) to the vectors of the model's embedding layer (b, n, d)."""
+        found: Tensor = self.theirs.get_input_embeddings()(tokens)
+        return found
+
+    def condition(self, tokens: Tensor, lengths: Tensor, *second: Tensor) -> Tensor | None:
+        """Lengths, and the tokens that are compared: (b, 1), (b, 2) or (b, 3)."""
+        return torch.cat([lengths.unsqueeze(-1), *second[:1]], -1)
+
+    def from_embedded(self, embedded: Tensor, lengths: Tensor, condition: Tensor | None = None) -> Tensor:
+        """Logits (b, classes) of embedded tokens (b, n, d)."""
+        given = self._inputs(embedded, lengths)
+        last = lengths + sum(self.around) - 1
+        rows = torch.arange(len(lengths), device=embedded.device)
+        if condition is not None and condition.shape[-1] > 1:
+            return choice(self._next(given, last)[rows], condition[:, 1:])
+        if self.reads == "last" and isinstance(head := getattr(self.theirs, "score", None), nn.Linear):
+            states: Tensor = self.theirs.base_model(**given)[0]  # transformers takes the last of padded rows
+            logits: Tensor = head(states[rows, last])
+            return logits
+        output = self.theirs(**given)
+        found: Tensor = output.logits if "logits" in output else output[0][:, 0]
+        return found
+
+    def states(self, embedded: Tensor, lengths: Tensor, *condition: Tensor) -> Tensor:
+        """The last hidden states of the tokens (b, n, width)."""
+        first, n = self.around[0], embedded.shape[1]
+        found: Tensor = self.theirs.base_model(**self._inputs(embedded, lengths))[0]
+        return found[:, first : first + n]
+
+    def over_words(self, seen: Recorded) -> Tensor:
+        one = seen[self.attention_paths["reader"][-1]][-1]
+        weights = one.weights  # (b, heads, m, keys)
+        b, _, m, keys = weights.shape
+        total = torch.full((b,), keys, device=weights.device)
+        if one.visible is not None:
+            total = one.visible.expand(weights.shape)[:, 0].any(-2).sum(-1)
+        row = torch.zeros_like(total) if self.reads == "first" else total - 1
+        found = weights[torch.arange(b, device=weights.device), :, row]  # (b, heads, keys)
+        first, n = self.around[0], keys - sum(self.around)
+        real = torch.arange(n, device=found.device) < (total - sum(self.around)).unsqueeze(-1)
+        return torch.where(real.unsqueeze(1), found[..., first : first + n], 0)
+
+    def looking_with(self, weights: Tensor, condition: Tensor | None = None) -> AbstractContextManager[None]:
+        assert condition is not None
+        lengths, first = condition[:, 0], self.around[0]
+
+        def change(p: Tensor) -> Tensor:  # the weights on special tokens are kept
+            n = min(weights.shape[-1], p.shape[-1] - first)
+            at = torch.arange(p.shape[-1], device=p.device)
+            real = (at >= first) & (at < (first + lengths).unsqueeze(-1))  # (b, keys)
+            new = nn.functional.pad(weights[..., :n], (first, p.shape[-1] - first - n)).to(p)
+            row = torch.zeros_like(lengths) if self.reads == "first" else lengths + sum(self.around) - 1
+            rows = torch.arange(p.shape[-2], device=p.device) == row.unsqueeze(-1)  # (b, m)
+            replaced = torch.where(real[:, None, None], new.unsqueeze(-2), p)
+            return torch.where(rows[:, None, :, None], replaced, p)
+
+        return intervene(self, change, self.attention_paths["reader"])
+
+    def _inputs(self, embedded: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+        """Vectors with those of the special tokens around them, padded after the end, and their mask."""
+        b, n, _ = embedded.shape
+        first, last = self.around
+        special = self.embed(torch.cat([self.before, self.after])).to(embedded.dtype)
+        known = torch.cat([special.expand(b, -1, -1), embedded, torch.zeros_like(embedded[:, :1])], 1)
+        at = torch.arange(first + n + last, device=embedded.device).expand(b, -1)
+        stop = first + lengths.unsqueeze(-1)
+        index = torch.where(at < stop, at + last, first + at - stop)  # tokens; then the special ones after
+        index = torch.where(at < first, at, index)
+        real = at < stop + last
+        index = torch.where(real, index, known.shape[1] - 1)
+        vectors = known.gather(1, index.unsqueeze(-1).expand(-1, -1, embedded.shape[-1]))
+        return {"inputs_embeds": vectors, "attention_mask": real.long()}
+
+    def _next(self, given: dict[str, Tensor], last: Tensor) -> Tensor:
+        """Logits of the next token (b, vocabulary), at the last position of each text."""
+        places, which = last.unique(return_inverse=True)
+        rows = torch.arange(len(last), device=last.device)
+        if "logits_to_keep" in inspect.signature(self.theirs.forward).parameters:
+            found: Tensor = self.theirs(**given, logits_to_keep=places, use_cache=False).logits
+            return found[rows, which]
+        every: Tensor = self.theirs(**given, use_cache=False).logits
+        return every[rows, last]
+
+
+def choice(logits: Tensor, tokens: Tensor) -> Tensor:
+    """Logits (b, 2) of one token against another, or against all others, from those of the vocabulary."""
+    chosen = logits.gather(-1, tokens)
+    if tokens.shape[-1] == 2:
+        return chosen
+    others = logits.scatter(-1, tokens, float("-inf")).logsumexp(-1, keepdim=True)
+    return torch.cat([chosen, others], -1)

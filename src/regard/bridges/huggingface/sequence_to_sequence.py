@@ -1,0 +1,118 @@
+"""An encoder–decoder of transformers as a system: what it writes, and from where to where it looked."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from regard.bridges.huggingface.foreign_tokenizer import ForeignTokenizer
+from regard.bridges.huggingface.language_model import NEW, OTHER, Continuation, ForeignTask
+from regard.bridges.huggingface.model_attentions import head_count, paths_by_role
+from regard.bridges.huggingface.model_facts import ForeignSettings, described, home
+from regard.bridges.huggingface.writing_model import WritingModel
+from regard.data.padding import padded
+from regard.data.segments import Segments, segments_of_ids
+from regard.tasks.case import Case
+from regard.tasks.classification_case import case_of_model
+from regard.tasks.system import Forward, System
+
+
+class StackedTask(ForeignTask):
+    """Texts to texts."""
+
+    makes, Audit = "sequence-to-sequence model", None
+
+
+class SequenceToSequence(System):
+    """An encoder that reads a text and a decoder that writes another."""
+
+    task = StackedTask()
+    parts: ForeignTokenizer
+    unknown = None
+
+    def __init__(self, theirs: Any, tokenizer: ForeignTokenizer, name: str):
+        settings = ForeignSettings(described(theirs))
+        super().__init__(theirs, tokenizer, settings, home(name))
+        self.name = name
+        self.ahead, self.behind = len(tokenizer.before), len(tokenizer.after)
+
+    @property
+    def tokenizer(self) -> ForeignTokenizer:
+        return self.parts
+
+    @property
+    def attention_paths(self) -> dict[str, list[str]]:
+        return paths_by_role(self.model)
+
+    @property
+    def heads(self) -> int:
+        return head_count(self.model.get_submodule(self.layers[-1]))
+
+    @property
+    def purpose(self) -> str:
+        return "Reads a text and writes another."
+
+    def answer(self, inputs: Sequence[str], *, tokens: int = NEW, **options: Any) -> list[Continuation]:
+        """What the model writes to each text: at most so many tokens, greedily unless told otherwise."""
+        return [self._written(text, tokens, options) for text in inputs]
+
+    def _written(self, text: str, tokens: int, options: dict[str, Any]) -> Continuation:
+        (ids,) = self.parts.encode_many([text])
+        given = torch.tensor([[*self.parts.before, *ids, *self.parts.after]], device=self.device)
+        wanted = {"do_sample": False, "num_beams": 1, "max_new_tokens": tokens, **options}
+        with torch.no_grad():
+            found = self.model.generate(given, attention_mask=torch.ones_like(given), **wanted)[0].tolist()
+        end = self.model.config.eos_token_id
+        written = found[1 : found.index(end) if end in found[1:] else None]
+        with torch.no_grad():
+            logits = self.forward([ids], [written]).logits(0)[: len(written)].double().log_softmax(-1)
+        each = [float(logits[i, token]) for i, token in enumerate(written)]
+        return Continuation(text, self.parts.decode(written), sum(each), each, ids, written)
+
+    def forward(self, inputs: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> Forward:
+        """One pass over texts and what is written to them, both given as tokens: logits (b, m + 1, …)."""
+        before, after = self.parts.before, self.parts.after
+        source, lengths = padded([[*before, *one, *after] for one in inputs], self.device)
+        real = torch.arange(source.shape[1], device=source.device) < lengths.unsqueeze(-1)
+        start = self.model.config.decoder_start_token_id
+        target, _ = padded([[start, *one] for one in answers], self.device)
+        given = {"input_ids": source, "attention_mask": real.long(), "decoder_input_ids": target}
+        return Forward(self.model(**given, use_cache=False).logits, lambda logits: logits)
+
+    def tokens(self, answer: Continuation) -> tuple[list[int], list[int]]:
+        return answer.tokens, answer.written
+
+    def answer_segments(self, answer: Continuation) -> Segments:
+        return segments_of_ids(self.parts, answer.written)
+
+    def batch_weights(self, answers: Sequence[Continuation]) -> list[list[torch.Tensor]]:
+        """Cross-attention from each token that was written to the tokens of the text, for each layer."""
+        seen = self.recorded(answers, self.layers)
+        first = self.ahead
+        return [
+            [
+                seen[path][-1].weights[i, :, : len(one.written), first : first + len(one.tokens)]
+                for path in self.layers
+            ]
+            for i, one in enumerate(answers)
+        ]
+
+    def case(self, items: Sequence[str], *, step: int = 0, **more: Any) -> Case:
+        """What the model writes to texts as its token number `step` (from 0), against all other tokens."""
+        answers = self.answer(items, tokens=step + 1)
+        short = [one.text for one in answers if len(one.written) <= step]
+        if short:
+            raise ValueError(f"to {short[0]!r} it writes {step} tokens or fewer: there is no step {step}.")
+        model = WritingModel(self.model, self.parts.before, self.parts.after).eval()
+        tokens = [one.tokens for one in answers]
+        words = [self.parts.pieces(one) for one in tokens]
+        seconds = [one.written[: step + 1] for one in answers]
+        return case_of_model(model, tokens, seconds, words=words, classes=["its token", OTHER], **more)
+
+    def asked_about(self, target: str, against: str | None) -> tuple[dict[str, Any], str | None]:
+        raise ValueError("an encoder–decoder is asked about what it writes, step by step: step=0, 1, …")
+
+    def self_weights(self, answer: Continuation) -> tuple[list[torch.Tensor], int]:
+        layers, ahead = super().self_weights(answer)
+        n = ahead + len(answer.tokens)
+        return [one[..., :n, :n] for one in layers], ahead

@@ -1,0 +1,78 @@
+"""Putting our attention into models of transformers, by their own two registries, under one name."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+
+from regard.attention import resolve_map
+from regard.bridges.huggingface.attention_function import attention_function
+from regard.bridges.huggingface.head_settings import CHILD, change_settings
+from regard.bridges.huggingface.mask_function import mask_function
+from regard.bridges.huggingface.model_attentions import (
+    attentions_of,
+    head_count,
+    output_of,
+    refused,
+    submodels,
+)
+from regard.core.recorders import ATTENDS, OUTPUT
+
+NAME = "regard"  # in both registries: with a name in the first alone, models get no mask and see the future
+
+BEFORE = "_before_regard"  # the name that a model had in its configuration
+
+AttentionInterface.register(NAME, attention_function)
+AttentionMaskInterface.register(NAME, mask_function)
+
+
+def swap_attentions(
+    model: nn.Module,
+    found: dict[str, nn.Module],
+    map: str | Callable[..., Tensor],
+    score: Any,
+    temperature: float | Sequence[float] | Tensor = 1.0,
+    heads: Sequence[int] | None = None,
+) -> None:
+    """Give some attentions of a model this map and temperature; the others are a softmax through us."""
+    if score != "scaled_dot":
+        raise TypeError("the score of a model of transformers is its own: score= has no meaning here.")
+    function = resolve_map(map)
+    every = attentions_of(model)
+    _check_interface(model)
+    for module in found.values():
+        change_settings(module, head_count(module), function, temperature, heads)
+    for part in submodels(model):  # one for each configuration: masks are made by that of the model
+        if part.config._attn_implementation != NAME:
+            vars(part)[BEFORE] = part.config._attn_implementation
+        part.set_attn_implementation(NAME)
+    for path, module in every.items():  # its configuration may be another than its model's: some copy
+        module.config._attn_implementation_internal = NAME  # type: ignore[union-attr]
+        vars(module)[ATTENDS] = True
+        if (output := output_of(model, path)) is not None:
+            vars(module)[OUTPUT] = output
+
+
+def restore_attentions(model: nn.Module, found: dict[str, nn.Module]) -> None:
+    """Take maps and temperatures from some attentions; if none has any left, the model gets its own back."""
+    for module in found.values():
+        module._modules.pop(CHILD, None)
+    every = attentions_of(model)
+    if any(CHILD in module._modules for module in every.values()):
+        return
+    for part in submodels(model):
+        if before := vars(part).pop(BEFORE, None):
+            part.set_attn_implementation(before)
+            for module in every.values():
+                module.config._attn_implementation_internal = before  # type: ignore[union-attr]
+    for module in every.values():
+        for mark in (ATTENDS, OUTPUT):
+            vars(module).pop(mark, None)
+
+
+def _check_interface(model: nn.Module) -> None:
+    """TypeError if any part of the model has attentions that do not ask the interface."""
+    for module in model.modules():
+        if isinstance(module, PreTrainedModel) and not module._can_set_attn_implementation():
+            raise TypeError(refused(type(module).__name__))

@@ -1,0 +1,64 @@
+"""An encoder–decoder of transformers in two steps, at one token of what it writes.
+
+Read as `ReadingModel` reads: the text is embedded, then read. What is predicted is the next token of the
+decoder after those that it has written, one against all others; the "reader" is the last cross-attention, of
+which the row of that step counts. `seconds` of a text are the tokens before it, and the token itself.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.bridges.huggingface.model_attentions import paths_by_role
+from regard.bridges.huggingface.reading_model import ReadingModel, choice
+from regard.models.classifiers.classifier_model import Recorded
+from regard.recording import intervene
+
+
+class WritingModel(ReadingModel):
+    """A model that writes; `before` and `after` are the special tokens around the text that it reads."""
+
+    def __init__(self, theirs: Any, before: Sequence[int], after: Sequence[int]):
+        super().__init__(theirs, before, after, "last")
+        self.causal = False  # the encoder, over which explanations are, sees all of the text
+        roles = {role: [f"theirs.{path}" for path in paths] for role, paths in paths_by_role(theirs).items()}
+        self.attention_paths = {"self": roles.get("self", []), "reader": roles["cross"][-1:]}
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        found: Tensor = self.theirs.get_encoder().get_input_embeddings()(tokens)
+        return found
+
+    def from_embedded(self, embedded: Tensor, lengths: Tensor, condition: Tensor | None = None) -> Tensor:
+        assert condition is not None
+        start = torch.full_like(condition[:, :1], self.theirs.config.decoder_start_token_id)
+        written = torch.cat([start, condition[:, 1:-1]], -1)
+        given = self._inputs(embedded, lengths)
+        logits = self.theirs(**given, decoder_input_ids=written, use_cache=False).logits[:, -1]
+        return choice(logits, condition[:, -1:])
+
+    def over_words(self, seen: Recorded) -> Tensor:
+        one = seen[self.attention_paths["reader"][-1]][-1]
+        weights = one.weights  # (b, heads, m, keys)
+        total = torch.full((len(weights),), weights.shape[-1], device=weights.device)
+        if one.visible is not None:
+            total = one.visible.expand(weights.shape)[:, 0].any(-2).sum(-1)
+        first, n = self.around[0], weights.shape[-1] - sum(self.around)
+        real = torch.arange(n, device=weights.device) < (total - sum(self.around)).unsqueeze(-1)
+        return torch.where(real.unsqueeze(1), weights[..., -1, first : first + n], 0)
+
+    def looking_with(self, weights: Tensor, condition: Tensor | None = None) -> AbstractContextManager[None]:
+        assert condition is not None
+        lengths, first = condition[:, 0], self.around[0]
+
+        def change(p: Tensor) -> Tensor:  # the weights on special tokens are kept
+            n = min(weights.shape[-1], p.shape[-1] - first)
+            at = torch.arange(p.shape[-1], device=p.device)
+            real = (at >= first) & (at < (first + lengths).unsqueeze(-1))  # (b, keys)
+            new = nn.functional.pad(weights[..., :n], (first, p.shape[-1] - first - n)).to(p)
+            row = torch.where(real[:, None], new, p[..., -1, :])
+            return torch.cat([p[..., :-1, :], row.unsqueeze(-2)], -2)
+
+        return intervene(self, change, self.attention_paths["reader"])

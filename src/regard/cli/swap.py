@@ -1,0 +1,121 @@
+"""regard swap: another map in a model of transformers, with a temperature for each head."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from typer import Argument, Option
+
+from regard.cli.app import app, fail, say
+from regard.cli.common import Threads, exit_on_error, progress_bar
+from regard.core.bridges import bridge_named, prefix_of
+from regard.core.files import write_text
+
+COLUMNS = (
+    TextColumn("{task.description:16}"),
+    BarColumn(),
+    TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+)
+
+
+@app.command()
+@exit_on_error("regard swap")
+def swap(
+    model: Annotated[
+        Path, Argument(metavar="hf:PATH", help="A folder, a .gguf file, or a name in the cache.")
+    ],
+    out: Path = Option(..., metavar="DIR", help="A new folder: the map, temperatures, and where PATH is."),
+    map: str = Option("entmax15", help="Any row map of `regard maps`."),
+    temperature: float = Option(1.0, min=1e-3, help="Scores are divided by it, in all heads."),
+    fit: Path | None = Option(None, metavar="FILE", help="Text to fit one temperature per head to."),
+    test: Path | None = Option(None, metavar="FILE", help="Other text to say perplexities of."),
+    window: int = Option(256, min=2, help="Tokens that are read at once."),
+    steps: int = Option(100, min=0, help="Of gradient descent; 0: each head is matched with softmax."),
+    tokens: int | None = Option(None, min=2, help="At most so many tokens of each file are used."),
+    full: bool = Option(False, "--full", help="Copy the weights into DIR, too."),
+    seed: int = Option(0, help="Of the windows that are drawn."),
+    threads: Threads = None,
+) -> None:
+    """Give a model of transformers another map, with a temperature for each head.
+
+    A trained model expects softmax: with another map its scores need another temperature. With --fit one is
+    learned for each head of a language model, and perplexities are said of softmax, of the map before and
+    after, with the mean support. DIR is itself a PATH: hf:DIR.
+
+    Examples:
+
+    - `regard swap hf:SmolLM2 --map entmax15 --fit valid.txt --test test.txt --out smol-entmax15`
+
+    - `regard swap hf:models/bert --map sparsemax --temperature 3 --out bert-sparsemax`
+    """
+    if prefix_of(model) != "hf":
+        fail(f"swap is for models of transformers: hf:PATH is needed; got {model}.")
+    if out.exists():
+        fail(f"{out} is there already; choose another --out.")
+    bridge_named("hf")  # says what to install, if it must
+    from regard.bridges.huggingface.opening import SWAPPED, load_parts
+    from regard.swap import swap as swap_maps
+
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    base = Path(str(model).partition(":")[2])
+    theirs, tokenizer = load_parts(base)
+    said: dict[str, Any] = {"base": str(base.resolve() if base.exists() else base), "map": map}
+    if fit is None:
+        from regard.bridges.huggingface.model_attentions import attentions_of, head_count
+
+        swap_maps(theirs, map, temperature=temperature)
+        every = attentions_of(theirs).items()
+        said["temperatures"] = {path: [temperature] * head_count(one) for path, one in every}
+    else:
+        said |= fitted(theirs, tokenizer, map, fit, test, window, steps, tokens, seed)
+    out.mkdir(parents=True)
+    if full:
+        theirs.save_pretrained(out)
+        tokenizer.save_pretrained(out)
+    write_text(out / SWAPPED, json.dumps(said, indent=1) + "\n")
+    say(f"hf:{out}")
+
+
+def fitted(
+    theirs: Any, tokenizer: Any, map: str, fit: Path, test: Path | None, window: int, steps: int,
+    most: int | None, seed: int,
+) -> dict[str, Any]:  # fmt: skip
+    """Fit temperatures with a bar, say what came of it, and return what is kept of it."""
+    from dataclasses import asdict
+
+    import torch
+
+    from regard.bridges.huggingface.fitting import fit_temperatures
+
+    if not theirs.can_generate() or theirs.config.is_encoder_decoder:
+        fail(f"--fit is for language models; {type(theirs).__name__} is none. Give --temperature.")
+
+    def read(file: Path) -> "torch.Tensor":
+        ids = tokenizer(file.read_text(encoding="utf-8"), add_special_tokens=False, verbose=False)[
+            "input_ids"
+        ]
+        return torch.tensor(ids[:most])
+
+    with progress_bar("softmax", columns=(*COLUMNS, TimeElapsedColumn())) as show:
+        found = fit_temperatures(
+            theirs, read(fit), map, test=None if test is None else read(test), window=window, steps=steps,
+            seed=seed, say=lambda what, done, of: show(done, of, description=what),
+        )  # fmt: skip
+    lines = {
+        "softmax": found.softmax,
+        f"{map}, temperature 1": found.before,
+        f"{map}, heads matched": found.matched,
+        f"{map}, fitted": found.after,
+    }
+    for name, value in lines.items():
+        say(f"perplexity {value:8.2f}  {name}")
+    say(
+        f"{found.after / found.softmax:.3f} × softmax on {found.tokens:,} tokens; "
+        f"mean support {found.support:.1f} of at most {found.window:,} keys, "
+        f"{found.support_share:.1%} of those a query sees"
+    )
+    return asdict(found)

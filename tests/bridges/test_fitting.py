@@ -1,0 +1,102 @@
+"""One temperature per head: fitted, kept in a folder, and opened again."""
+
+import json
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import regard
+from bridges.tiny_folders import WORDS, folder
+from bridges.tiny_models import tiny, tokens
+from regard.cli.app import app
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_temperatures_are_fitted_to_a_text(name):
+    from regard.bridges.huggingface.fitting import fit_temperatures
+
+    model = tiny(name)
+    with torch.no_grad():  # a text that the model itself finds likely: what another map loses can show
+        text = model.generate(tokens(1, 4), max_new_tokens=90, min_new_tokens=90, do_sample=True, top_k=3)[0]
+    heard = []
+    found = fit_temperatures(
+        model, text, "entmax15", test=text, window=24, steps=20,
+        say=lambda what, done, of: heard.append((what, done, of)),
+    )  # fmt: skip
+    assert found.after < found.matched
+    assert set(found.temperatures) == set(regard.attentions(model).values())
+    assert all(len(one) == 4 and min(one) > 0 for one in found.temperatures.values())
+    assert 0 < found.support_share < 1 <= found.support < 24
+    assert ("fitting", 20, 20) in heard
+
+
+def test_softmax_is_matched_with_itself():
+    from regard.bridges.huggingface.fitting import match_heads
+
+    model = regard.swap(tiny("llama"), "softmax")
+    found = match_heads(model, tokens(2, 12), "softmax", lambda done, of: None)
+    assert all(one.tolist() == [1.0] * 4 for one in found.values()) and len(found) == 2
+
+
+def test_every_head_has_a_gradient():
+    """Also in the first layer, whose queries depend on nothing that is learned."""
+    from regard.bridges.huggingface.head_settings import CHILD
+
+    for name in ("llama", "t5", "gpt_oss"):
+        model = regard.swap(tiny(name).requires_grad_(False), "softmax", temperature=2.0)
+        learned = {}
+        for module, path in regard.attentions(model).items():
+            learned[path] = torch.full((4,), 2.0, requires_grad=True)
+            module._modules[CHILD]._buffers["temperature"] = learned[path]
+        given = {"input_ids": tokens(2, 9)} | ({"decoder_input_ids": tokens(2, 5)} if name == "t5" else {})
+        fixed = regard.swap(tiny(name), "softmax", temperature=2.0)
+        with torch.no_grad():
+            want = fixed(**given).logits
+        logits = model(**given).logits
+        torch.testing.assert_close(logits, want, atol=1e-4, rtol=1e-4)
+        logits.square().sum().backward()
+        assert all(bool((one.grad != 0).all()) for one in learned.values()), name
+
+
+def test_a_folder_of_swap_is_a_path(tmp_path):
+    base, text = folder("language", tmp_path), tmp_path / "text.txt"
+    text.write_text(" ".join(WORDS[4:]) * 12)
+    command = [
+        "swap",
+        f"hf:{base}",
+        "--map",
+        "entmax15",
+        "--fit",
+        str(text),
+        "--steps",
+        "2",
+        "--window",
+        "16",
+    ]
+    found = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "light")])
+    assert found.exit_code == 0, found.output
+    assert "× softmax" in found.output and "mean support" in found.output
+    said = json.loads((tmp_path / "light" / "regard.json").read_text())
+    assert sorted(path.name for path in (tmp_path / "light").iterdir()) == ["regard.json"]
+    system = regard.load(f"hf:{tmp_path / 'light'}")
+    settings = system.model.theirs.model.layers[1].self_attn.regard
+    assert settings.temperature.tolist() == pytest.approx(said["temperatures"]["model.layers.1.self_attn"])
+    assert settings.maps[0] is regard.maps.entmax15
+    assert "entmax15" in system.settings.model["map"]
+    again = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "light")])
+    assert again.exit_code == 2 and "is there already" in again.output
+    command = ["swap", f"hf:{base}", "--map", "sparsemax", "--temperature", "2", "--full"]
+    found = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "full")])
+    assert found.exit_code == 0, found.output
+    assert (tmp_path / "full" / "model.safetensors").exists()
+    whole = regard.load(f"hf:{tmp_path / 'full'}")
+    assert whole.model.theirs.model.layers[0].self_attn.regard.temperature.tolist() == [2.0] * 4
+
+
+def test_only_language_models_are_fitted(tmp_path):
+    base, text = folder("encoder", tmp_path), tmp_path / "text.txt"
+    text.write_text("the key to the cabinet")
+    command = ["swap", f"hf:{base}", "--fit", str(text), "--out", str(tmp_path / "out")]
+    found = CliRunner().invoke(app, command)
+    assert found.exit_code == 2 and "--fit is for language models" in found.output

@@ -1,0 +1,251 @@
+"""hf:PATH as a system: answers, weights, explanations, audits, commands."""
+
+import json
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import regard
+from bridges.tiny_folders import folder
+from bridges.tiny_models import transformers
+from regard.analyses.reading import states_of
+from regard.analyses.tokenized import tokenize
+from regard.cli.app import app
+from regard.inspection import inspect
+from regard.inspection.pictures import draw
+
+KINDS = ("classifier", "encoder", "language", "stacked")
+TEXT = "the key to the cabinet"
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    where, found = tmp_path_factory.mktemp("models"), {}
+
+    def system(kind):
+        if kind not in found:
+            found[kind] = regard.load(f"hf:{folder(kind, where)}")
+        return found[kind]
+
+    return system
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_answers_and_shows_where_it_looked(kind, opened):
+    system = opened(kind)
+    found = inspect(system, TEXT)
+    assert found.source == TEXT.split()
+    assert all(layer.shape[-1] == 5 and len(layer) == 4 for layer in found.weights)
+    draw(found)
+    draw(found, "heads")
+    masked = inspect(system, TEXT, words=[1], how="mask")
+    assert all(float(layer[..., 1].abs().max()) == 0 for layer in masked.weights[-1:])
+    deleted = inspect(system, TEXT, words=[1], how="delete")
+    assert deleted.source == ["the", "to", "the", "cabinet"]
+
+
+def test_a_classifier_is_what_the_model_says(opened):
+    system = opened("classifier")
+    texts = ["the film was good", "it was a very dull and bad film , in the plot"]
+    given = system.tokenizer.theirs(texts, padding=True, return_tensors="pt")
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(system.name).eval()
+    with torch.no_grad():
+        want = model(**{k: v for k, v in given.items() if k != "token_type_ids"}).logits.softmax(-1)
+    found = torch.tensor([list(one.probabilities.values()) for one in system.answer(texts)])
+    torch.testing.assert_close(found, want, atol=1e-5, rtol=1e-5)
+
+
+def test_weights_put_back_give_the_same_answer(opened):
+    choices = [(TEXT, "is", "are"), ("the keys on the table", "are", "is")]
+    for kind, items in (("classifier", ["a dull film", "the plot was not good ."]), ("language", choices)):
+        case = opened(kind).case(items)
+        for batch in case.batches:
+            torch.testing.assert_close(batch.intervene(batch.weights), batch.probabilities, atol=1e-5, rtol=0)
+            other = batch.weights.roll(1, -1)
+            assert float((batch.intervene(other).detach() - batch.probabilities).abs().max()) > 1e-6
+            assert batch.weights.shape[1] == 4
+
+
+def test_a_choice_is_that_of_the_next_token(opened):
+    system = opened("language")
+    case = system.case([(TEXT, "is", "are"), ("the keys on the table were", "are", "is")])
+    ids = system.tokenizer.theirs([TEXT, "the keys on the table were"], padding=True, return_tensors="pt")
+    model = transformers.AutoModelForCausalLM.from_pretrained(system.name).eval()
+    with torch.no_grad():
+        logits = model(input_ids=ids["input_ids"], attention_mask=ids["attention_mask"]).logits
+    last = ids["attention_mask"].sum(-1) - 1
+    words = system.tokenizer.theirs.convert_tokens_to_ids(["is", "are"])
+    want = logits[torch.arange(2), last][:, words].double().softmax(-1)
+    torch.testing.assert_close(case.probabilities[0], want[0], atol=1e-5, rtol=0)
+    torch.testing.assert_close(case.probabilities[1], want[1].flip(0), atol=1e-5, rtol=0)
+    best = system.case([TEXT])
+    assert float(best.probabilities[0, 0]) == pytest.approx(
+        float(logits[0, last[0]].double().softmax(-1).max()), abs=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    "method", [m for m in regard.explanations.METHODS if m not in ("integrated_gradients",)]
+)
+@pytest.mark.parametrize("kind", ["classifier", "language"])
+def test_every_explanation(kind, method, opened):
+    system = opened(kind)
+    target = {"classifier": "good", "language": "is"}[kind]
+    found = regard.explain(system.model.theirs, system.tokenizer.theirs, TEXT, method=method, target=target)
+    assert found.words == TEXT.split() and len(found.scores) == 5
+    assert any(found.scores)
+
+
+def test_rollout_of_a_language_model_reads_the_last_position(opened):
+    system = opened("language")
+    found = regard.explain(
+        system.model.theirs, system.tokenizer.theirs, TEXT, method="attention", target="is"
+    )
+    answer = system.answer([TEXT], tokens=1)[0]
+    want = system.weights(answer)[-1][:, 0].mean(0)
+    torch.testing.assert_close(torch.tensor(found.scores), want, atol=1e-5, rtol=1e-5)
+
+
+def test_the_first_token_is_said_first_and_can_be_left_out(opened):
+    system = opened("language")
+    texts = [TEXT, "the keys on the table"]
+    share, weights = system.sink(texts), []
+    for text in texts:
+        layers, _ = system.self_weights(system.answer([text], tokens=1)[0])
+        weights += [layer[:, 1:, 0].flatten() for layer in layers]
+    assert share == pytest.approx(float(torch.cat(weights).mean()), abs=1e-5)
+    assert system.case([(text, "is", "are") for text in texts]).preamble.startswith(
+        f"{share:.1%} of the weight"
+    )
+    found = inspect(system, TEXT)
+    (matrix,) = draw(found, sink=False).matrices
+    torch.testing.assert_close(torch.as_tensor(matrix.weights).sum(-1), torch.ones(len(found.rows)))
+    shown, _ = regard.inspection.pictures.picture_data(found, {"sink": "left out", "layer": 1, "head": None})
+    assert "left out" in shown["matrices"][-1]["caption"]
+    with pytest.raises(ValueError, match="no sink to leave out"):
+        draw(inspect(opened("classifier"), TEXT), sink=False)
+
+
+@pytest.mark.parametrize("step", [0, 2])
+def test_a_step_of_what_is_written(step, opened):
+    system = opened("stacked")
+    texts = [TEXT, "the film was very good and witty"]
+    case = system.case(texts, step=step)
+    for i, answer in enumerate(system.answer(texts, tokens=step + 1)):
+        torch.testing.assert_close(
+            float(case.probabilities[i, 0].log()), answer.log_probs[step], atol=1e-4, rtol=1e-4
+        )
+        want = system.weights(answer)[-1][:, step].mean(0)
+        torch.testing.assert_close(case.shown[i].float(), want / want.sum(), atol=1e-4, rtol=1e-4)
+    (batch,) = case.batches
+    torch.testing.assert_close(batch.intervene(batch.weights), batch.probabilities, atol=1e-5, rtol=0)
+    assert (
+        float((batch.intervene(batch.weights.roll(1, -1)).detach() - batch.probabilities).abs().max()) > 1e-6
+    )
+    for method in ("rollout", "norms", "gradient", "leave_one_out"):
+        found = regard.explanations.explain_texts(system, texts, method=method, asked={"step": step})
+        assert [len(one.scores) for one in found] == [5, 7]
+
+
+def test_a_target_against_another(opened):
+    system = opened("language")
+    pair = (system.model.theirs, system.tokenizer.theirs, TEXT)
+    one = regard.explain(*pair, method="leave_one_out", target="is", against="are")
+    other = regard.explain(*pair, method="leave_one_out", target="are", against="is")
+    torch.testing.assert_close(torch.tensor(one.scores), -torch.tensor(other.scores), atol=1e-4, rtol=1e-4)
+    with pytest.raises(ValueError, match="nothing to choose"):
+        regard.explain(*pair, target="is", against="is")
+    with pytest.raises(ValueError, match="give target="):
+        regard.explain(*pair, against="is")
+
+
+def test_an_audit(opened):
+    system = opened("classifier")
+    texts = [f"{a} {b} {c} {d}" for a in ("the film", "a plot", "it") for b in ("was", "is")
+             for c in ("good", "bad", "not dull") for d in (".", "and witty")]  # fmt: skip
+    report = regard.audit(system.model.theirs, system.tokenizer.theirs, texts, labels=[0, 1] * 18, quick=True)
+    made = [name for name, one in report.tests.items() if one.value is not None]
+    assert {"removal", "permutation", "gradient_correlation"} & set(made), report.tests
+    assert report.answer
+
+
+def test_heads_and_states(opened, tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_text("the key to the cabinet is on the table\nthe film was very good\n")
+    for kind in ("encoder", "language"):
+        name = opened(kind).name
+        found = CliRunner().invoke(app, ["heads", f"hf:{name}", "--source", str(file), "--json"])
+        assert found.exit_code == 0, found.output
+        assert len(found.stdout.splitlines()) == 8
+
+
+@pytest.mark.parametrize("kind", ["encoder", "classifier", "language"])
+def test_states_are_those_of_the_layers(kind, opened):
+    system = opened(kind)
+    written = [TEXT, "the film was very good and witty"]
+    texts = tokenize(system.tokenizer, written)
+    found = dict(states_of(system, texts))
+    for i, text in enumerate(written):
+        given = system.tokenizer.theirs(text, return_tensors="pt")
+        with torch.no_grad():
+            want = system.model.theirs(input_ids=given["input_ids"], output_hidden_states=True).hidden_states
+        first, n = system.ahead, len(texts[i].tokens)
+        assert found[i].shape == (3, n, 16)
+        for layer in (0, 1, 2) if kind != "language" else (0, 1):  # transformers norms the last of a decoder
+            torch.testing.assert_close(
+                found[i][layer], want[layer][0, first : first + n], atol=1e-4, rtol=1e-4
+            )
+
+
+@pytest.mark.parametrize("kind", ["classifier", "language", "stacked"])
+def test_the_page(kind, opened):
+    pytest.importorskip("fastapi")
+    from regard.serve import ServedRun
+
+    run = ServedRun("model", opened(kind))
+    facts = run.facts()
+    assert facts["changes"] == ["mask", "delete"] and json.dumps(facts)
+    whole, masked = run.answers([{"text": TEXT}, {"text": TEXT, "words": [1], "how": "mask"}])
+    assert json.dumps(whole) and json.dumps(masked)
+    names = [control["name"] for control in facts["controls"]]
+    assert ("sink" in names) == (kind == "language") and ("method" in names) == (kind != "encoder")
+
+
+def test_commands(opened, tmp_path):
+    language, classifier = opened("language").name, opened("classifier").name
+    out = tmp_path / "weights.html"
+    found = CliRunner().invoke(app, ["view", f"hf:{language}", "--text", TEXT, "--out", str(out)])
+    assert found.exit_code == 0 and out.exists(), found.output
+    command = ["explain", f"hf:{language}", "--text", TEXT, "--target", "is", "--against", "are", "--json"]
+    found = CliRunner().invoke(app, command)
+    assert json.loads(found.stdout)["words"] == TEXT.split(), found.output
+    found = CliRunner().invoke(app, ["explain", f"hf:{classifier}", "--text", TEXT, "--method", "rollout"])
+    assert found.exit_code == 0, found.output
+    found = CliRunner().invoke(app, ["view", "hf:nowhere/at-all", "--text", "a", "--out", str(out)])
+    assert found.exit_code == 2 and "cannot be opened" in found.output
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_checked_by_command(kind, opened):
+    found = CliRunner().invoke(app, ["check", f"hf:{opened(kind).name}", "--json", "--tokens", "6"])
+    lines = [json.loads(line) for line in found.stdout.splitlines()]
+    assert found.exit_code == 0, found.output
+    assert all(line["difference"] is not None for line in lines) and len(lines) >= 3
+    found = CliRunner().invoke(app, ["check", str(opened(kind).name)])
+    assert found.exit_code == 2 and "hf:PATH is needed" in found.output
+
+
+def test_a_model_that_differs_is_found(opened, monkeypatch):
+    """And the command says so, and exits with 1."""
+    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+    from regard.bridges.huggingface.checking import check_model
+
+    model = transformers.AutoModelForCausalLM.from_pretrained(opened("language").name).eval()
+    mapping = AttentionMaskInterface._global_mapping
+    monkeypatch.setitem(mapping, "regard", lambda **named: sdpa_mask(**{**named, "attention_mask": None}))
+    wrong = [one.what for one in check_model(model, tokens=2) if not one.holds]
+    assert "padded left" in wrong and "padding is not seen" in wrong
+    found = CliRunner().invoke(app, ["check", f"hf:{opened('language').name}", "--tokens", "1"])
+    assert found.exit_code == 1 and "differ: " in found.output
