@@ -158,3 +158,16 @@ def test_what_is_wrong_is_said_at_once(own, words):
 def test_a_function_has_no_states():
     with pytest.raises(ValueError, match="leave_one_out"):
         learn_gates(lambda tokens, lengths: torch.zeros(4, 2), *texts())
+
+
+def test_the_fewest_words_within_the_margin_are_kept():
+    """More steps never keep more words, over the texts that were learned from."""
+    model, (tokens, lengths) = Evidence(), evidence_texts(64)
+    counts = []
+    for steps in (100, 200, 400):
+        gates = learn_gates(model, tokens, lengths, margin=0.1, steps=steps)
+        kept = gates(tokens, lengths) > 0.5
+        heard = model.from_embedded(gates.masked(model.embed(tokens), kept.double()), lengths)
+        assert divergence(model(tokens, lengths).log_softmax(-1), heard.log_softmax(-1)) <= 0.1
+        counts.append(int(kept.sum()))
+    assert counts == sorted(counts, reverse=True)

@@ -116,7 +116,7 @@ def taught(seed: int) -> dict[str, Any]:
         *between(-1.2, -0.8, "bahdanau, power of the distance before"),
     ],
     seeds=(5, 6, 7, 8, 9),
-    minutes=1.2,
+    minutes=2.0,
     only_if="it has been trained; before, weights are about 1/n and the gradient falls as 1/d",
     changed="The power of the distance is a condition that the first run showed.",
 )
@@ -145,7 +145,7 @@ def shortcut(seed: int) -> Figures:
         must_fail(at_least(0.95, "rnn taught near, d = 3")),
     ],
     seeds=(5, 6, 7, 8, 9),
-    minutes=1.3,
+    minutes=2.2,
     remark="It says nothing of longer training.",
 )
 def out_of_reach(seed: int) -> Figures:

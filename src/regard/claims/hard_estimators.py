@@ -126,8 +126,8 @@ def entropy_after(seed: int, strength: float) -> float:
     "after 200 steps with by without.",
     control="The term does something: it keeps the policy open.",
     conditions=[
-        at_most(0.99, "variance with by without", "it reduces the variance"),
-        at_least(2, "entropy after 200 steps, with by without", "it keeps the policy open"),
+        at_most(0.99, "variance with by without"),
+        must_fail(at_least(2, "entropy after 200 steps, with by without")),
     ],
     minutes=0.05,
     remark="∇H is not random: the variance is the same to the last digits, and there is a bias. What "
@@ -204,7 +204,8 @@ BIASED: dict[str, Any] = {
         *(at_most(0.995, f"{name}, 20,000 samples") for name in BIASED),
     ],
     minutes=0.05,
-    remark="The surrogates stay biased however many samples there are.",
+    remark="The surrogates stay biased however many samples there are; how far depends on the toy, and "
+    "Gumbel-softmax (τ = ½) comes within the bound in some.",
 )
 def estimators(seed: int) -> Figures:
     """Cosines with the exact gradient."""

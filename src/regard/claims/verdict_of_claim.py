@@ -30,7 +30,7 @@ class Verdict:
 
     def __str__(self) -> str:
         if self.word == HOLDS_IF:
-            return f"holds if {self.why}"
+            return f"holds {self.why}" if self.why.startswith("in part: ") else f"holds if {self.why}"
         return f"{self.word}: {self.why}" if self.why else self.word
 
 
@@ -71,7 +71,7 @@ def settled(claim: Claim, figures: Measured) -> Verdict:
             for word, some in (("not", failed), ("not settled", unsure))
             if some
         )
-        return Verdict(HOLDS_IF, f"no more is meant than: {', '.join(held)}{left}")
+        return Verdict(HOLDS_IF, f"in part: {', '.join(held)}{left}")
     if failed:
         return Verdict(FAILS, f"not settled: {', '.join(filter(None, unsure))}" if any(unsure) else "")
     return Verdict(NOT_SETTLED, "in the mean and in four of five seeds do not agree")

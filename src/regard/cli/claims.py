@@ -2,18 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 from typer import Argument, Context, Option
 
 from regard.cli.app import OneLine, app, console, fail, plain_table, remark, say
+from regard.cli.claims_tables import compared, describe, minutes, report
 from regard.cli.common import check_picture, exit_on_error, progress_bar, save_picture
 
 if TYPE_CHECKING:
     from regard.claims.claim import Claim
-    from regard.claims.stored_figures import Record
 
 claims = typer.Typer(cls=OneLine, rich_markup_mode="markdown", invoke_without_command=True)
 app.add_typer(claims, name="claims", help="List what lectures claim, show what was measured, run it again.")
@@ -51,8 +50,8 @@ def listing(context: Context, as_json: AsJson = False) -> None:
     for record in records:
         claim = record.claim
         verdict = str(record.verdict) if claim.built else record.verdict.word
-        minutes = f"{claim.minutes:g}" if claim.built and not claim.exact else ""
-        table.add_row(claim.number, claim.says, claim.lectures, verdict, seeds(record), minutes)
+        takes = f"{claim.minutes:g}" if claim.built and not claim.exact else ""
+        table.add_row(claim.number, claim.says, claim.lectures, verdict, seeds(record), takes)
     console(150).print(table)
     exact = sum(record.claim.exact for record in records)
     built = sum(record.claim.built for record in records)
@@ -87,7 +86,7 @@ def show(
     if as_json:
         print(json.dumps(data(record), ensure_ascii=False, indent=1))
     else:
-        _describe(record)
+        describe(record)
     if out is not None:
         save_picture(claim_figure(record), out, quiet=as_json)
 
@@ -140,19 +139,19 @@ def run(
             say(f"{claim.number}: it runs, {len(try_out(claim, options).figures)} figures.")
         return
     total = sum(claim.minutes * (1 if claim.exact else min(seeds, len(claim.seeds))) for claim in chosen)
-    remark(f"{len(chosen)} claims, about {_minutes(60 * total)} if nothing is stored in {to} yet.")
+    remark(f"{len(chosen)} claims, about {minutes(60 * total)} if nothing is stored in {to} yet.")
     with progress_bar("claims", None) as show_bar:
 
         def listen(claim: "Claim", seed: int, left: float) -> None:
-            remark(f"{claim.number}, seed {seed}; about {_minutes(left)} left.")
+            remark(f"{claim.number}, seed {seed}; about {minutes(left)} left.")
             show_bar(description=claim.number)
 
         found = run_claims(chosen, seeds, to, options, within, listen)
-    answers = [_compared(found[claim.number], options) for claim in chosen]
+    answers = [compared(found[claim.number], options) for claim in chosen]
     if as_json:
         print(json.dumps(answers, ensure_ascii=False, indent=1))
     else:
-        _report(answers, to)
+        report(answers, to)
     if any(answer["agrees"] is False for answer in answers):
         raise typer.Exit(1)
 
@@ -193,96 +192,3 @@ def _options(chosen: "list[Claim]", given: dict[str, str]) -> dict[str, str]:
     if "data" in given and not Path(given["data"]).is_file():
         fail(f"--data {given['data']}: there is no such file.")
     return given
-
-
-def _compared(ours: "Record", options: dict[str, str]) -> dict[str, Any]:
-    """What was found of a claim, beside what is published."""
-    from regard.claims.claim_summary import figures
-    from regard.claims.stored_figures import agreement, agrees, read
-    from regard.claims.verdict_of_claim import judge
-
-    claim, runs = ours.claim, ours.of(options)
-    published, verdict = read(claim), judge(claim, [run.figures for run in runs])
-    return {
-        "claim": claim.number,
-        "says": claim.says,
-        "seeds": [run.seed for run in runs],
-        "options": options,
-        "verdict": str(verdict),
-        "published": str(published.verdict),
-        "agrees": None if options else agrees(verdict, published.verdict),
-        "largest difference": None if options else agreement(runs, published.of()),
-        "figures": figures(claim, runs, every=True),
-    }
-
-
-def _report(answers: list[dict[str, Any]], to: Path) -> None:
-    """Print what was found: all figures of one claim, a line each of several."""
-    words = {True: "the same", False: "ANOTHER", None: ""}
-    if len(answers) == 1:
-        (answer,) = answers
-        table = plain_table("figure", "mean")
-        for name, value in answer["figures"].items():
-            table.add_row(name, value)
-        console(120).print(table)
-    table = plain_table("", "seeds", "verdict", "published", "", "apart", right=("seeds", "apart"))
-    for answer in answers:
-        apart = answer["largest difference"]
-        table.add_row(
-            answer["claim"],
-            str(len(answer["seeds"])),
-            answer["verdict"],
-            answer["published"],
-            words[answer["agrees"]],
-            "" if apart is None else f"{apart:.2g}",
-        )
-    console(150).print(table)
-    say(f"Stored in {to}. apart: the largest difference of a figure from the published one of the same seed.")
-
-
-def _describe(record: "Record") -> None:
-    """Print all that is known of a claim."""
-    from regard.claims.claim_summary import outcomes
-
-    claim, screen = record.claim, console(120)
-    lines = [("", f"{claim.number}. {claim.says}"), ("said by", claim.places)]
-    if not claim.built:
-        lines.append(("verdict", f"not built yet: it waits for {claim.waits_for}"))
-    else:
-        lines += [
-            ("experiment", claim.experiment),
-            ("control", claim.control),
-            ("fixed in", claim.fixed),
-            ("changed after a look", claim.changed),
-            ("one seed takes", "" if claim.exact else f"about {_minutes(60 * claim.minutes)}, one thread"),
-            ("takes", ", ".join(f"--{name}" for name in claim.options)),
-            ("verdict", str(record.verdict)),
-            ("remark", claim.remark),
-            ("published before", record.earlier.get("measured", "") if not record.settled else ""),
-        ]
-    for name, text in lines:
-        if text:
-            screen.print(f"{name}: {text}" if name else text, markup=False, highlight=False, soft_wrap=False)
-    if claim.conditions:
-        table = plain_table("threshold", "met")
-        for what, met in outcomes(record):
-            table.add_row(what, met)
-        screen.print(table)
-    if record.of():
-        screen.print(_by_seed(record))
-
-
-def _by_seed(record: "Record") -> Table:
-    """Figures down, seeds across."""
-    from regard.claims.claim_summary import figures, number
-
-    runs = record.of()
-    table = plain_table("figure", "mean", *(f"seed {run.seed}" for run in runs))
-    for name, mean in figures(record.claim, runs, every=True).items():
-        table.add_row(name, mean, *(number(run.figures[name]) for run in runs))
-    return table
-
-
-def _minutes(seconds: float) -> str:
-    """A time in words."""
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
