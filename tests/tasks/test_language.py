@@ -17,6 +17,7 @@ from regard.data.text import DataError
 from regard.data.text_codec import TextCodec
 from regard.data.tokenizer import Tokenizer
 from regard.runs import fit, resolve
+from regard.tasks.language import LanguageAudit
 from regard.tasks.language_scores import Windows, nats
 from regard.tasks.language_system import OTHERS
 from regard.training import Interrupted
@@ -270,7 +271,7 @@ def test_what_does_not_go_together_is_refused(tmp_path):
     for more, said in (
         (["--objective", "masked", "--model", "gpt"], "sees both sides"),
         (["--corpus", "grammar", "--data", "x.txt"], "exclude"),
-        (["--set", "training.tokens=8"], "training.segment"),
+        (["--set", "training.tokens=8", "--set", "training.segment=16"], "training.segment"),
         (["--set", "training.examples=8"], "training.examples"),
         (["--set", "model.positions=learned", "--set", "model.longest=4"], "model.longest"),
     ):
@@ -370,11 +371,16 @@ def test_what_has_no_meaning_is_refused(folders):
         regard.load(folders()).case([""])
 
 
-def test_an_audit_of_next_tokens_runs(folders, tmp_path):
-    (tmp_path / "t.txt").write_text("".join(next(RUNNING["grammar"](s)) for s in range(6)))
-    done = run("audit", folders(), "--data", tmp_path / "t.txt", "--quick")
-    assert done.exit_code in (0, 1), done.output
-    assert "condition" in done.stdout or "evidence" in done.stdout
+def test_an_audit_asks_for_the_token_at_a_place_of_each_text(folders, tmp_path):
+    system = regard.load(folders())
+    text = [next(RUNNING["grammar"](s)) for s in range(3)]
+    (tmp_path / "t.txt").write_text("".join(text))
+    case, content = system.audited(LanguageAudit(data=str(tmp_path / "t.txt")))
+    assert len(case) == 3 and content == repr([line.rstrip("\n") for line in text])
+    for ids, label, line in zip(case.texts, case.known_labels.tolist(), text, strict=True):
+        whole = system.codec.encode(line)
+        assert whole[: len(ids) + 1] == [*ids, label] and len(ids) >= len(whole) // 2 - 1
+    assert sum(map(len, case.shown)) == sum(map(len, case.texts))
 
 
 def test_spans_gates_and_memories_have_pictures(folders):

@@ -24,16 +24,16 @@ FIRST = 4  # tokens before the first that means something
 
 
 def learned(
-    name: str, seed: int, draw: Draw, steps: int, segment: int = 0, rate: float = 3e-3, **config: Any
+    name: str, seed: int, draw: Draw, steps: int, segment: int = 0, fastest: float = 3e-3, **config: Any
 ) -> Any:
     """A model trained on batches of `draw`, in segments if they are longer than that."""
     torch.manual_seed(seed)
     model = LANGUAGE_MODELS[name].make(dropout=0.0, **config).train()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=rate)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=fastest)
     chance = torch.Generator().manual_seed(seed)
     for step in range(steps):
         for group in optimiser.param_groups:
-            group["lr"] = rate * min(1.0, (step + 1) / 20, (steps - step) / (0.3 * steps))
+            group["lr"] = fastest * min(1.0, (step + 1) / 20, (steps - step) / (0.3 * steps))
         tokens, state = draw(chance), None
         inputs, wanted = tokens[:, :-1], tokens[:, 1:]
         size = segment or inputs.shape[1]
@@ -159,14 +159,12 @@ def memories(seed: int, steps: int = 300) -> Figures:
         def draw(chance: torch.Generator, distance: int = distance) -> Tensor:
             rows = torch.randint(ask + 1, v, (32, 81), generator=chance)  # what says nothing
             symbol = FIRST + torch.randint(symbols, (32,), generator=chance)
-            at = 80 - distance - 1 - torch.randint(0, 1, (32,), generator=chance)
-            rows[torch.arange(32), at] = symbol
-            rows[:, 79], rows[:, 80] = ask, symbol
+            rows[:, 79 - distance], rows[:, 79], rows[:, 80] = symbol, ask, symbol
             return rows
 
         for name, more in kinds.items():
             sizes = {"vocabulary": v, "width": 32, "inner": 64, "heads": 2, "layers": 1, **more}
-            model = learned(name, seed, draw, steps, segment, rate=5e-3, **sizes)
+            model = learned(name, seed, draw, steps, segment, fastest=5e-3, **sizes)
             tokens = draw(torch.Generator().manual_seed(seed + 1))
             right = said(model, tokens, segment)[:, -1].argmax(-1) == tokens[:, -1]
             found[f"{name}, {where}"] = float(right.double().mean())
