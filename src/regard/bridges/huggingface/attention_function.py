@@ -29,8 +29,8 @@ from regard.scores.score import Score
 
 # What models hand down to every attention and no attention function uses.
 OF_NO_CONSEQUENCE = {
-    "cache_position", "logits_to_keep", "num_items_in_batch", "output_hidden_states", "output_router_logits",
-    "position_embeddings", "position_ids", "return_dict", "use_cache",
+    "cache_position", "deterministic", "logits_to_keep", "num_items_in_batch", "output_hidden_states",
+    "output_router_logits", "position_embeddings", "position_ids", "return_dict", "use_cache",
 }  # fmt: skip
 
 
