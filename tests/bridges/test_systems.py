@@ -162,9 +162,13 @@ def test_a_target_against_another(opened):
 
 def test_an_audit(opened):
     system = opened("classifier")
-    texts = [f"{a} {b} {c} {d}" for a in ("the film", "a plot", "it") for b in ("was", "is")
-             for c in ("good", "bad", "not dull") for d in (".", "and witty")]  # fmt: skip
-    report = regard.audit(system.model.theirs, system.tokenizer.theirs, texts, labels=[0, 1] * 18, quick=True)
+    texts = [
+        f"{a} was {b} {c}"
+        for a in ("the film", "it")
+        for b in ("good", "bad", "dull")
+        for c in ("", "and witty")
+    ]
+    report = regard.audit(system.model.theirs, system.tokenizer.theirs, texts, labels=[0, 1] * 6, quick=True)
     made = [name for name, one in report.tests.items() if one.value is not None]
     assert {"removal", "permutation", "gradient_correlation"} & set(made), report.tests
     assert report.answer
