@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import regard
 from bridges.tiny_folders import folder
-from bridges.tiny_models import transformers
+from bridges.tiny_models import tokens, transformers
 from regard.analyses.reading import states_of
 from regard.analyses.tokenized import tokenize
 from regard.cli.app import app
@@ -65,6 +65,24 @@ def test_weights_put_back_give_the_same_answer(opened):
             other = batch.weights.roll(1, -1)
             assert float((batch.intervene(other).detach() - batch.probabilities).abs().max()) > 1e-6
             assert batch.weights.shape[1] == 4
+
+
+@pytest.mark.parametrize("kind", ["classifier", "language"])
+def test_other_weights_at_one_position_are_those_of_a_whole_pass(kind, opened):
+    from regard.bridges.huggingface.replaying import Replay
+
+    model = opened(kind).model
+    texts, lengths = tokens(3, 6), torch.tensor([6, 3, 5])
+    second = () if kind == "classifier" else (tokens(3, 2, seed=5), torch.tensor([2, 2, 2]))
+    with torch.no_grad():
+        condition = model.condition(texts, lengths, *second)
+        replay = Replay(model, model.embed(texts), lengths, condition)
+        weights = torch.rand(3, 4, 6).softmax(-1)
+        with model.looking_with(weights, condition):
+            short, whole = replay(), replay._whole()
+    assert replay.short and replay.kept is not None
+    torch.testing.assert_close(short, whole, atol=1e-5, rtol=1e-5)
+    assert float((replay() - whole).abs().max()) > 1e-4
 
 
 def test_a_choice_is_that_of_the_next_token(opened):
