@@ -12,11 +12,10 @@ from bridges.tiny_models import tiny, tokens
 from regard.cli.app import app
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2"])
-def test_temperatures_are_fitted_to_a_text(name):
+def test_temperatures_are_fitted_to_a_text():
     from regard.bridges.huggingface.fitting import fit_temperatures
 
-    model = tiny(name)
+    model = tiny("llama")
     with torch.no_grad():  # a text that the model itself finds likely: what another map loses can show
         text = model.generate(tokens(1, 4), max_new_tokens=90, min_new_tokens=90, do_sample=True, top_k=3)[0]
     heard = []

@@ -4,12 +4,21 @@ import pytest
 import torch
 
 import regard
-from bridges.tiny_models import CAUSAL, MODELS, STACKED, inputs, output, padded, tiny, tokens, transformers
+from bridges.tiny_models import (
+    CAUSAL,
+    MODELS,
+    MORE,
+    STACKED,
+    inputs,
+    output,
+    padded,
+    tiny,
+    tokens,
+    transformers,
+)
 
 every = pytest.mark.parametrize("name", MODELS)
 causal = pytest.mark.parametrize("name", CAUSAL)
-stacked = pytest.mark.parametrize("name", STACKED)
-generating = pytest.mark.parametrize("name", [*CAUSAL, *STACKED])
 NEAR = 1e-5
 
 
@@ -29,13 +38,13 @@ def test_one_pass(name):
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("name", ["bert", *CAUSAL, *STACKED])
+@pytest.mark.parametrize("name", ["bert", "modernbert", *CAUSAL, *MORE, *STACKED])
 def test_padding(name, side):
     given, real = padded(name, side)
     where = real if name not in STACKED else None
     assert apart(output(ours(name), **given), output(tiny(name), **given), where) < NEAR
     unmasked = {key: value for key, value in given.items() if key != "attention_mask"}
-    if name in ("bert", *STACKED) or side == "left":  # a mask that was lost would show
+    if name in ("bert", "modernbert", *STACKED) or side == "left":  # a mask that was lost would show
         assert apart(output(tiny(name), **given), output(tiny(name), **unmasked), where) > 100 * NEAR
 
 
@@ -50,7 +59,7 @@ def test_packed_rows(name):
         assert apart(found[:, 4:], alone) < NEAR
 
 
-@causal
+@pytest.mark.parametrize("name", [*CAUSAL, *MORE])
 @pytest.mark.parametrize("chunk", [1, 4])
 def test_a_cache_filled_step_by_step(name, chunk):
     model, ids = ours(name), tokens(2, 9)
@@ -72,12 +81,14 @@ GENERATING = {
 }
 
 
-@generating
-@pytest.mark.parametrize("how", GENERATING)
+EVERY_WAY = ("llama", "gemma3", "t5")
+SOME = [(name, how) for name in (*CAUSAL, *STACKED) for how in GENERATING
+        if name in EVERY_WAY or how in ("static", "beams")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "how"), SOME)
 def test_generate(name, how):
     options = dict(GENERATING[how])
-    if name == "gpt_oss" and how == "no cache":
-        pytest.skip("covered by the others, and slow")
     given, _ = padded(name, "left", 6)
     given.pop("position_ids", None)
     given.pop("decoder_input_ids", None)
@@ -87,6 +98,35 @@ def test_generate(name, how):
     for model in (tiny(name), ours(name)):
         torch.manual_seed(0)
         found.append(model.generate(**given, max_new_tokens=10, min_new_tokens=10, **options))
+    assert torch.equal(*found)
+
+
+def test_64_tokens():
+    found = [
+        model.generate(tokens(1, 5), max_new_tokens=64, min_new_tokens=64, do_sample=False)
+        for model in (tiny("mistral"), ours("mistral"))
+    ]
+    assert torch.equal(*found)
+
+
+def test_assisted_generation():
+    options = {"max_new_tokens": 12, "min_new_tokens": 12, "do_sample": False}
+    alone = tiny("llama").generate(tokens(1, 5), **options)
+    assisted = ours("llama").generate(
+        tokens(1, 5), assistant_model=ours("llama", num_hidden_layers=1), **options
+    )
+    assert torch.equal(alone, assisted)
+
+
+def test_quantised_caches():
+    pytest.importorskip("optimum.quanto", reason="quantised caches need optimum-quanto")
+    options = {
+        "max_new_tokens": 8,
+        "min_new_tokens": 8,
+        "do_sample": False,
+        "cache_implementation": "quantized",
+    }
+    found = [model.generate(tokens(1, 5), **options) for model in (tiny("llama"), ours("llama"))]
     assert torch.equal(*found)
 
 

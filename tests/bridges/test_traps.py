@@ -1,5 +1,7 @@
 """What goes wrong silently when an attention function is put into transformers, each tried."""
 
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -7,6 +9,7 @@ from transformers.masking_utils import AttentionMaskInterface, causal_mask_funct
 
 import regard
 from bridges.tiny_models import inputs, output, padded, tiny, tokens, transformers
+from regard.core.bridges import BRIDGES
 
 BRIDGE = pytest.importorskip("regard.bridges.huggingface")
 from regard.bridges.huggingface.attention_function import attention_function  # noqa: E402
@@ -120,6 +123,14 @@ def test_what_has_no_meaning_is_refused():
         regard.swap(nn.MultiheadAttention(8, 2), "softmax", temperature=2.0)
     with pytest.raises(KeyError, match="swap"), regard.record(tiny("llama")):
         pass
+
+
+def test_without_transformers_one_line_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    monkeypatch.delitem(sys.modules, "regard.bridges.huggingface")
+    monkeypatch.delitem(BRIDGES.entries, "hf")
+    with pytest.raises(ImportError, match=r"pip install 'regard\[hf\]'"):
+        regard.load("hf:anything")
 
 
 def test_a_soft_cap_with_padding_hides_the_padding():

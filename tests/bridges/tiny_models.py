@@ -41,6 +41,28 @@ MODELS = {  # name: class of the model, class of its configuration, configuratio
         "GptOssForCausalLM", "GptOssConfig",
         {**GROUPED, "sliding_window": 4, "num_local_experts": 2, "num_experts_per_tok": 1},
     ),
+    "modernbert": (  # windows to both sides
+        "ModernBertModel", "ModernBertConfig",
+        {**TEXT, "cls_token_id": 1, "sep_token_id": 2, "local_attention": 4},
+    ),
+    "deepseek": (  # values narrower than keys
+        "DeepseekV3ForCausalLM", "DeepseekV3Config",
+        {**TEXT, "num_key_value_heads": 4, "head_dim": 4, "q_lora_rank": 8, "kv_lora_rank": 8,
+         "qk_rope_head_dim": 4, "qk_nope_head_dim": 4, "v_head_dim": 6, "n_routed_experts": 4, "n_group": 2,
+         "num_experts_per_tok": 2, "topk_group": 1, "moe_intermediate_size": 8, "first_k_dense_replace": 1},
+    ),
+    "gemma3n": (  # layers that share the keys of others
+        "Gemma3nForCausalLM", "Gemma3nTextConfig",
+        {**GROUPED, "sliding_window": 4, "num_hidden_layers": 4, "intermediate_size": [32] * 4,
+         "num_kv_shared_layers": 2, "layer_types": ["sliding_attention", "full_attention"] * 2,
+         "vocab_size_per_layer_input": VOCABULARY, "hidden_size_per_layer_input": 4, "laurel_rank": 4,
+         "activation_sparsity_pattern": [0.0] * 4, "altup_num_inputs": 2},
+    ),
+    "llama4": (  # windows that do not overlap
+        "Llama4ForCausalLM", "Llama4TextConfig",
+        {**GROUPED, "attention_chunk_size": 4, "num_local_experts": 2, "intermediate_size_mlp": 32,
+         "num_experts_per_tok": 1},
+    ),
     "marian": ("MarianMTModel", "MarianConfig", {**STACKS, "max_position_embeddings": 128}),
     "t5": (
         "T5ForConditionalGeneration", "T5Config",
@@ -59,6 +81,7 @@ MODELS = {  # name: class of the model, class of its configuration, configuratio
          "suppress_tokens": None, "begin_suppress_tokens": None},
     ),
 }  # fmt: skip
+MORE = ("deepseek", "gemma3n", "llama4")  # decoders, too
 CAUSAL = ("gpt2", "llama", "mistral", "gemma2", "gemma3", "gpt_oss")
 STACKED = ("marian", "t5")
 
@@ -104,7 +127,7 @@ def padded(name, side, n=9, pads=(0, 3)):
             real[row, slice(0, count) if side == "left" else slice(n - count, n)] = False
     given["input_ids"] = torch.where(real, given["input_ids"], PAD)
     given["attention_mask"] = real.long()
-    if name not in STACKED and name != "bert":
+    if name not in STACKED and "bert" not in name:
         given["position_ids"] = (real.long().cumsum(-1) - 1).clamp(min=0)
     return given, real
 

@@ -12,7 +12,7 @@ for each text).
 """
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.bridges.huggingface.model_attentions import attentions_of, is_cross
+from regard.bridges.huggingface.replaying import replayed
 from regard.models.classifiers.classifier_model import ClassifierModel, Recorded
 from regard.recording import intervene
 
@@ -53,9 +54,11 @@ class ReadingModel(ClassifierModel):
 
     def from_embedded(self, embedded: Tensor, lengths: Tensor, condition: Tensor | None = None) -> Tensor:
         """Logits (b, classes) of embedded tokens (b, n, d)."""
-        given = self._inputs(embedded, lengths)
-        last = lengths + sum(self.around) - 1
-        rows = torch.arange(len(lengths), device=embedded.device)
+        return self.read(self._inputs(embedded, lengths), lengths + sum(self.around) - 1, condition)
+
+    def read(self, given: dict[str, Tensor], last: Tensor, condition: Tensor | None) -> Tensor:
+        """Logits (b, classes) of what transformers calls inputs, `last` (b,) the last position of each."""
+        rows = torch.arange(len(last), device=last.device)
         if condition is not None and condition.shape[-1] > 1:
             return choice(self._next(given, last)[rows], condition[:, 1:])
         if self.reads == "last" and isinstance(head := getattr(self.theirs, "score", None), nn.Linear):
@@ -65,6 +68,9 @@ class ReadingModel(ClassifierModel):
         output = self.theirs(**given)
         found: Tensor = output.logits if "logits" in output else output[0][:, 0]
         return found
+
+    def prepared(self, *texts: Tensor) -> Callable[[], Tensor]:
+        return replayed(self, *texts)
 
     def states(self, embedded: Tensor, lengths: Tensor, *condition: Tensor) -> Tensor:
         """The last hidden states of the tokens (b, n, width)."""

@@ -5,7 +5,7 @@ decoder after those that it has written, one against all others; the "reader" is
 which the row of that step counts. `seconds` of a text are the tokens before it, and the token itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.bridges.huggingface.model_attentions import paths_by_role
 from regard.bridges.huggingface.reading_model import ReadingModel, choice
-from regard.models.classifiers.classifier_model import Recorded
+from regard.models.classifiers.classifier_model import ClassifierModel, Recorded
 from regard.recording import intervene
 
 
@@ -38,6 +38,9 @@ class WritingModel(ReadingModel):
         given = self._inputs(embedded, lengths)
         logits = self.theirs(**given, decoder_input_ids=written, use_cache=False).logits[:, -1]
         return choice(logits, condition[:, -1:])
+
+    def prepared(self, *texts: Tensor) -> Callable[[], Tensor]:
+        return ClassifierModel.prepared(self, *texts)
 
     def over_words(self, seen: Recorded) -> Tensor:
         one = seen[self.attention_paths["reader"][-1]][-1]
