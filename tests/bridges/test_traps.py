@@ -119,7 +119,7 @@ def test_what_has_no_meaning_is_refused():
         regard.swap(tiny("llama"), "softmax", temperature=0.0)
     with pytest.raises(ValueError, match="heads must be from 0 to 3"):
         regard.swap(tiny("llama"), "softmax", heads=[4])
-    with pytest.raises(TypeError, match="not nn.MultiheadAttention"):
+    with pytest.raises(TypeError, match="for models of transformers"):
         regard.swap(nn.MultiheadAttention(8, 2), "softmax", temperature=2.0)
     with pytest.raises(KeyError, match="swap"), regard.record(tiny("llama")):
         pass

@@ -14,14 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attended, by_any_of_group, run, zeroed
-from regard.bridges.huggingface.head_scores import OverTemperature
+from regard.bridges.huggingface.head_scores import HeadDot, OverTemperature
 from regard.bridges.huggingface.head_settings import settings_of
 from regard.bridges.huggingface.mask_function import as_known
 from regard.core.errors import ShapeError
 from regard.masks import Causal, Mask
 from regard.masks.mask import Given
 from regard.positions import Bias
-from regard.scores import ScaledDot, SoftCap, Sum
+from regard.scores import SoftCap, Sum
 from regard.scores.score import Score
 
 # What models hand down to every attention and no attention function uses.
@@ -73,14 +73,17 @@ def _attended(
     query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)  # under autocast they differ
     heads, shared, sees = query.shape[1], key.shape[1], None
     settings = settings_of(module, heads)
-    scale, given = query.shape[-1] ** -0.5 if scaling is None else scaling, settings.temperature
+    scale: float | Tensor = query.shape[-1] ** -0.5 if scaling is None else scaling
+    given = settings.temperature
     if given is not None:
         given = given.to(query.device)
         sink = None if sink is None else sink.reshape(-1) / given.to(sink)
-        if cap is None:  # in the graph of the query, whatever the backend
+        if cap is None and given.requires_grad:  # in the graph of the query, whatever the backend
             query = query / given.view(-1, 1, 1).to(query)
-            bias = None if bias is None else bias / given.view(-1, 1, 1).to(bias)
-    score: Score = ScaledDot(scale=scale)
+        elif cap is None:
+            scale = scale / given.view(-1, 1, 1)
+        bias = None if bias is None else bias / given.view(-1, 1, 1).to(bias)
+    score: Score = HeadDot(scale)
     if bias is not None:
         if cap is not None:
             raise NotImplementedError(f"{type(module).__name__}: a soft cap together with a bias.")

@@ -1,13 +1,25 @@
-"""A score over the temperature of each head, where that cannot go into the query: behind a soft cap.
+"""Scores as transformers' models scale them, over the temperature of each head.
 
-θ = c tanh(s qKᵀ / c) / τ
+θ = s qKᵀ / τ        or, behind a soft cap,        θ = c tanh(s qKᵀ / c) / τ
 """
 
 from torch import Tensor
 
 from regard.core.place import Place
-from regard.scores.score import Score
+from regard.scores.score import Factored, Score
 from regard.scores.wrapped import Wrapped
+
+
+class HeadDot(Factored):
+    """Dot products times a number, or times one for each head: a tensor (heads, 1, 1)."""
+
+    def __init__(self, scale: float | Tensor):
+        super().__init__()
+        self.scale = scale
+
+    def factors(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+        scale = self.scale.to(query) if isinstance(self.scale, Tensor) else self.scale
+        return query * scale, keys
 
 
 class OverTemperature(Wrapped):
