@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.backends.flash_tiles import Layout, Tile
-from regard.kernels.common.operator import is_plain
+from regard.kernels.common.booleans import unless_all
 from regard.masks.mask import Mask
 
 HIDDEN = float("-inf")
@@ -36,7 +36,7 @@ class Terms:
             cells = self.mask.cells(tile.start, tile.stop, tile.first, tile.last, *where)
         else:
             cells = self.mask.rows(tile.start, tile.stop, *where).index_select(-1, tile.index)
-        if is_plain(cells) and bool(cells.all()):
+        if unless_all(cells) is None:
             return None
         return _of(self.layout.shaped(cells, 2), g)
 

@@ -15,7 +15,8 @@ from regard.masks.mask import Mask
 
 WIDE = 32  # keys in a tile of a mask
 DENSE = 0.75  # of the keys from the first to the last: below this the others are left out
-TALL, SHORT = 512, 128  # queries of a block; where a mask hides most keys
+TALL, SHORT = 512, 128  # queries of a block; where a mask hides many keys
+FULL = 0.7  # of the tiles of a mask: above this hardly any can be skipped
 FEW = 1 << 20  # numbers in a tile of scores, where they are written
 
 
@@ -87,7 +88,8 @@ def tiles_of(mask: Mask | None, m: int, n: int, axes: int, device: torch.device,
         return [Tile(0, m, 0, n)]
     spans = [(start, min(start + SHORT, m)) for start in range(0, m, SHORT)]
     narrow = (
-        sum(last - first for first, last in (mask.span(*span, m, n) for span in spans)) * 4 <= len(spans) * n
+        sum(last - first for first, last in (mask.span(*span, m, n) for span in spans))
+        <= FULL * len(spans) * n
     )
     held = [part for one in mask.parts() for part in vars(one).values() if isinstance(part, Tensor)]
     if not is_plain(*held) or device.type != "cpu":
@@ -95,7 +97,7 @@ def tiles_of(mask: Mask | None, m: int, n: int, axes: int, device: torch.device,
         blocks = [(start, min(start + tall, m)) for start in range(0, m, tall)]
         return [Tile(*block, *mask.span(*block, m, n)) for block in blocks]
     found = mask.tiles(SHORT, WIDE, m, n, axes, device)
-    tall = SHORT if int(found.sum()) * 4 <= found.numel() else TALL
+    tall = SHORT if int(found.sum()) <= FULL * found.numel() else TALL
     if tall > SHORT:
         found = torch.stack([part.any(0) for part in found.split(tall // SHORT)])
     return [_tile(tall * at, min(tall * at + tall, m), row, n, gaps) for at, row in enumerate(found)]

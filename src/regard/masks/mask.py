@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.core.errors import DtypeError, ShapeError
+from regard.kernels.common.booleans import any_of, unless_all
 
 BLOCK = 256  # rows of a mask held at once
 
@@ -59,8 +60,8 @@ class Mask:
         if ends is None:
             found = []
             for start in range(0, m, tall):
-                keys = self.rows(start, min(start + tall, m), m, n, axes, device).any(-2)
-                keys = F.pad(keys.reshape(-1, n).any(0), (0, count * wide - n))
+                keys = any_of(self.rows(start, min(start + tall, m), m, n, axes, device), -2)
+                keys = F.pad(any_of(keys.reshape(-1, n), 0), (0, count * wide - n))
                 found.append(keys.view(count, wide).any(-1))
             return torch.stack(found) if found else torch.zeros(0, count, dtype=torch.bool, device=device)
         lo, hi = torch.broadcast_tensors(*ends)
@@ -89,18 +90,19 @@ class Mask:
             sees = hi > lo  # (..., m or 1)
             if sees.shape[-1] == 1:
                 j = torch.arange(n, device=device)
-                return (j >= lo) & (j < hi), sees
+                return unless_all((j >= lo) & (j < hi)), unless_all(sees)
             lo, hi = (torch.where(sees, end, 0).long() for end in (lo, hi))
             change = torch.zeros(*sees.shape[:-1], n + 1, dtype=torch.int32, device=device)
             one = torch.ones((), dtype=torch.int32, device=device).expand(sees.shape)
             change = change.scatter_add(-1, lo, one).scatter_add(-1, hi, -one)
-            return change.cumsum(-1)[..., :-1] > 0, sees  # intervals begun before j and not ended
+            begun = change.cumsum(-1)[..., :-1] > 0  # and not ended before j
+            return unless_all(begun), unless_all(sees)
         keys, queries = [], []
         for start in range(0, m, BLOCK):
             block = self.rows(start, min(start + BLOCK, m), m, n, axes, device)
-            keys.append(block.any(-2))
-            queries.append(block.any(-1).expand(*block.shape[:-2], min(start + BLOCK, m) - start))
-        return torch.stack(keys).any(0), torch.cat(queries, -1)
+            keys.append(any_of(block, -2))
+            queries.append(any_of(block, -1).expand(*block.shape[:-2], min(start + BLOCK, m) - start))
+        return unless_all(torch.stack(keys).any(0)), unless_all(torch.cat(queries, -1))
 
     def check(self, batch: Sequence[int], m: int, n: int) -> None:
         """Raise if this is no mask for weights (*batch, m, n)."""
