@@ -77,7 +77,7 @@ def knows_the_order(model: Any, seed: int) -> float:
     says="Self-attention without positions does not see the order.",
     source="000:217-218; 004:1181",
     experiment="Permute the input of an encoder of 3 layers; learn “is a before b?”, 400 steps.",
-    control="With sinusoids, learned and relative positions.",
+    control="With sinusoids and relative positions.",
     conditions=[
         at_most(1e-12, "outputs off, without positions"),
         must_fail(at_least(1e-3, "outputs off, sinusoids")),
