@@ -247,7 +247,8 @@ class LanguageTask(Task):
             training.rows, max(1, (found - 1) // max(training.segment, 2))
         )  # a short text fills fewer rows
         rows = max(rows // team.size, 1) * team.size
-        return RankStreams(encoded, rows, training.segment, settings.seed, team)
+        shuffled = not LANGUAGE_MODELS[settings.model["name"]].kind.carries
+        return RankStreams(encoded, rows, training.segment, settings.seed, team, shuffled=shuffled)
 
     def validation(self, settings: LanguageSettings, encoded: Encoded) -> Iterator[Batch]:
         training, found = settings.training, len(encoded.values["tokens"])
