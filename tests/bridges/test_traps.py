@@ -87,6 +87,10 @@ def test_nothing_is_dropped():
         call(attention_mask=torch.ones(2, 1, 3, 5, dtype=torch.long))
     with pytest.raises(ValueError, match="window of 2 keys"):
         call(sliding_window=2)
+    q = torch.randn(1, 2, 3, 4)
+    with pytest.raises(ValueError, match="does not say whether it is causal"):
+        attention_function(nn.Module(), q, q, q, None)
+    assert attention_function(nn.Module(), q[:, :, :1], q, q, None)[0].shape == (1, 1, 2, 4)
 
 
 def test_models_that_do_not_ask_the_interface_are_refused_by_name():

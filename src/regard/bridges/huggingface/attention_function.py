@@ -128,7 +128,10 @@ def _mask(
     m, n = query.shape[-2], key.shape[-2]
     name = type(module).__name__
     if given is None:
-        causal = m > 1 and (getattr(module, "is_causal", True) if is_causal is None else is_causal)
+        causal = getattr(module, "is_causal", None) if is_causal is None else is_causal
+        if causal is None and m > 1:  # transformers' functions differ in what this means
+            raise ValueError(f"{name} came without a mask, and does not say whether it is causal.")
+        causal = causal and m > 1
         if window is not None and window < n:
             raise ValueError(f"{name} has a window of {window} keys, {n} keys, and came without a mask.")
         if not causal:
