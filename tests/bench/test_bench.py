@@ -21,7 +21,7 @@ MUST = {"what", "against", "ratio", "seconds", "rows", "n", "scale", "limit", "a
 def results():
     groups = ["rows", "learned", "fusedmax", "peers"]
     cases = maps.cases(groups, TINY_ROWS) + attention.cases(
-        ["sparse", "settings", "softmax", "heads", "decoding"], [32]
+        ["sparse", "settings", "softmax", "masks", "window", "heads", "decoding"], [32]
     )
     return [one.measure(ONCE).json() for one in cases]
 
@@ -79,8 +79,14 @@ def test_limits_of_sparse_attention(n, scale, limits):
 
 
 def test_limit_of_memory():
-    limits = {one.n: one.claim.limit for one in attention.cases(["memory"])}
-    assert limits == {2048: None, 8192: None, 16384: 1.75}
+    limits = {(one.what.split(",")[0], one.n): one.claim.limit for one in attention.cases(["memory"])}
+    assert limits == {
+        ("scaled dot + entmax15", 2048): None,
+        ("scaled dot + entmax15", 8192): None,
+        ("scaled dot + entmax15", 16384): 1.75,
+        ("8 : 2 heads", 2048): 1.0,
+        ("a map of one's own", 8192): 3.0,
+    }
 
 
 def test_without_the_package_the_rest_is_measured(monkeypatch):

@@ -89,8 +89,10 @@ def _gradients(ctx: Any, saved: Sequence[Tensor], gradient: Tensor) -> list[Tens
     keys, values = (t.detach().requires_grad_(need) for t, need in zip(saved[1:3], needed[1:3], strict=True))
     call = replace(ctx.call, query=saved[0].detach(), keys=keys, values=values)
     found: list[Any] = [torch.zeros_like(t) if need else None for t, need in zip(saved, needed, strict=True)]
-    start = 0
-    for block in ctx.cut(call):
+    start, blocks = 0, iter(ctx.cut(call))
+    while start < call.m:
+        with torch.enable_grad():  # a block may have a part of the keys
+            block = next(blocks)
         query = block.query.detach().requires_grad_(needed[0])
         leaves = [t for t, need in zip((query, keys, values, *saved[3:]), needed, strict=True) if need]
         with torch.enable_grad():

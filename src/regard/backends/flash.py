@@ -43,7 +43,7 @@ def flash(call: Call) -> Tensor | None:
 
 def _tiled(call: Call, products: Products, values: Tensor) -> Tensor:
     query, keys, m, n = products.query, products.keys, call.m, call.n
-    if n == 0 or m == 0:
+    if n == 0 or m == 0 or 0 in call.batch:
         return values.new_zeros(*call.batch, m, values.shape[-1]) + 0 * query.sum()
     causal = type(call.mask) is Causal and m == n and products.bare
     bare = call.mask is None and products.bare and call.sink is None

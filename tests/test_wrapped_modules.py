@@ -220,7 +220,7 @@ def test_one_inside_another_is_counted_once_and_threads_do_not_see_each_other():
         thread.join()
         answer = net(x)
     assert [path for path, _ in seen.calls] == ["layers.0.inner", "layers.0"]
-    assert torch.equal(others[0], answer)
+    torch.testing.assert_close(others[0], answer)  # another thread may have another number of threads
 
 
 def test_an_error_inside_leaves_nothing_behind():
