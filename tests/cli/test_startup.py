@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import regard
 from regard.cli import app
-from regard.cli.app import COMMANDS, Commands
+from regard.cli.app import COMMANDS
 from regard.cli.settings import settings_of
 from regard.cli.train import placed_options
 from regard.tasks import SAYS, TASKS
@@ -34,16 +34,6 @@ def test_torch_is_imported_when_it_is_needed(arguments):
         assert "Did you mean 'train'?" in done.stderr and done.returncode == 2
     else:
         assert done.returncode == 0 and done.stdout
-
-
-def test_threads_that_wait_leave_the_processor_to_others(monkeypatch):
-    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
-    Commands(name="regard").make_command("maps")
-    assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE"  # as the user says
-    monkeypatch.delenv("OMP_WAIT_POLICY")
-    for name, found in (("bench", None), ("maps", "PASSIVE")):
-        Commands(name="regard").make_command(name)
-        assert os.environ.get("OMP_WAIT_POLICY") == found
 
 
 def test_importing_regard_imports_no_torch_and_swap_stays_a_function():

@@ -155,8 +155,6 @@ class Commands(LazyGroup):
 
     def make_command(self, name: str) -> Any:
         """The command, from its file."""
-        if name != "bench":  # threads of torch that wait for each other leave the processor to others
-            os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         import_module(f"regard.cli.{name}")
         return get_group(app).commands[name]
 
