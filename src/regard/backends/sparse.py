@@ -74,7 +74,7 @@ def _products(call: Call) -> Products | None:
     score = call.score
     if (
         type(score) is ScaledDot
-        and getattr(call, "factor", 1.0) == 1.0
+        and call.factor == 1.0
         and not torch.compiler.is_compiling()  # which may not know the sizes
         and call.keys.numel() < call.query.numel()
     ):
