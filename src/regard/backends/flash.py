@@ -68,12 +68,12 @@ def bare(call: Call) -> bool:
 def at_once(call: Call) -> Tensor:
     """Context (..., m, d_v) of such a call."""
     assert isinstance(call.score, ScaledDot)
-    inputs: tuple[Tensor, ...] = (call.query, call.keys, call.values)
-    batch = call.query.shape[:-2]
+    query, keys, values, batch = call.query, call.keys, call.values, call.query.shape[:-2]
     if len(batch) != 2:  # torch has kernels for four axes: those of size 1 come and go
         two = [size for size in batch if size != 1]
-        inputs = tuple(t.view(*[1] * (2 - len(two)), *two, *t.shape[-2:]) for t in inputs)
-    context = F.scaled_dot_product_attention(*inputs, scale=call.score.scale)
+        two = [1] * (2 - len(two)) + two
+        query, keys, values = (t.view(*two, *t.shape[-2:]) for t in (query, keys, values))
+    context = F.scaled_dot_product_attention(query, keys, values, scale=call.score.scale)
     return context if len(batch) == 2 else context.view(*batch, *context.shape[-2:])
 
 
