@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from regard.bench.attention_masks import of_masks, of_own_maps, of_windows
-from regard.bench.attention_sparse import grouped_memory, settings_cases
+from regard.bench.attention_settings import grouped_memory, settings_cases
 from regard.bench.attention_step import steps
 from regard.bench.imports import seconds_to_import
 from regard.bench.memory import peak

@@ -27,10 +27,17 @@ Plot = Annotated[
 ]
 
 
+CpuTime = Annotated[
+    bool,
+    Option("--cpu-time", help="Seconds of the processor, not of the clock: for one thread."),
+]
+
+
 @bench.command()
 def attention(
     only: Only = None,
     quick: Quick = False,
+    cpu_time: CpuTime = False,
     as_json: AsJson = False,
     plot: Plot = None,
     run: Path | None = Option(
@@ -42,8 +49,8 @@ def attention(
 ) -> None:
     """Measure attention against scaled_dot_product_attention and nn.MultiheadAttention.
 
-    Groups: sparse (scaled dot + entmax15), memory, softmax, masks, window, heads, decoding, import. 8 heads
-    of width 64.
+    Groups: sparse (scaled dot + entmax15), settings (terms, dropout), memory, softmax, masks, window, heads,
+    decoding, import. 8 heads of width 64. The number of threads is that of OMP_NUM_THREADS.
 
     Examples:
 
@@ -54,7 +61,7 @@ def attention(
     - `regard bench attention --run runs/en-de`
     """
     if run is None:
-        measure("attention", quick, as_json, plot, only=only)
+        measure("attention", quick, as_json, plot, cpu_time, only=only)
         return
     from regard.bench.attention_of_run import of_run
 
@@ -62,7 +69,7 @@ def attention(
         cases = of_run(run)
     except (OSError, ValueError) as error:
         fail(error)
-    report(cases, f"regard bench attention --run {run}", quick, as_json, plot)
+    report(cases, f"regard bench attention --run {run}", quick, as_json, plot, cpu_time)
 
 
 @bench.command()
@@ -160,7 +167,9 @@ def training(only: Only = None, quick: Quick = False, as_json: AsJson = False) -
     measure("training", quick, as_json, only=only)
 
 
-def measure(name: str, quick: bool, as_json: bool, plot: Path | None = None, **options: Any) -> None:
+def measure(
+    name: str, quick: bool, as_json: bool, plot: Path | None = None, cpu_time: bool = False, **options: Any
+) -> None:
     """Measure the cases of a file of `regard.bench`, say what is missing for it and what came out.
 
     A file has `cases`; it may have GROUPS of them, `missing`, and FEWER: what `cases` takes with --quick.
@@ -175,11 +184,21 @@ def measure(name: str, quick: bool, as_json: bool, plot: Path | None = None, **o
             remark(line)
     if quick:
         options |= getattr(subject, "FEWER", {})
-    report(list(subject.cases(**options)), f"regard bench {name}", quick, as_json, plot)
+    report(list(subject.cases(**options)), f"regard bench {name}", quick, as_json, plot, cpu_time)
 
 
-def report(cases: "list[TimedCase]", command: str, quick: bool, as_json: bool, plot: Path | None) -> None:
+def report(
+    cases: "list[TimedCase]",
+    command: str,
+    quick: bool,
+    as_json: bool,
+    plot: Path | None,
+    cpu_time: bool = False,
+) -> None:
     """Measure the cases and say what came out."""
+    from dataclasses import replace
+    from time import process_time
+
     from regard.bench.machine import machine
     from regard.bench.speed_report import HEADINGS, cells, curves
     from regard.bench.timing import QUICK, Effort
@@ -188,13 +207,15 @@ def report(cases: "list[TimedCase]", command: str, quick: bool, as_json: bool, p
     with exit_on_error("regard bench"):
         check_picture(plot)
     facts, rows = machine(), []
+    command = f"{command} --cpu-time" if cpu_time else command
     remark("{processor}, {cores} cores, {threads} threads, torch {torch}".format(**facts))
-    if float(facts["load"] or 0) > 1:
+    if float(facts["load"] or 0) > 1 and not cpu_time:
         remark(f"the machine is busy (load {facts['load']}): what is measured now means little")
     with progress_bar("", len(cases)) as show:
         for number, case in enumerate(cases):
             show(number, description=" ".join(filter(None, (case.what, f"n={case.n}", case.scale))))
-            found = case.measure(QUICK if quick else Effort())
+            effort = QUICK if quick else Effort()
+            found = case.measure(replace(effort, clock=process_time) if cpu_time else effort)
             rows.append({**found.json(), "command": command, **facts})
     if as_json:
         print(json.dumps(rows, indent=1, ensure_ascii=False))
