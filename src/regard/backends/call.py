@@ -60,8 +60,6 @@ class Call:
     @property
     def name(self) -> str:
         """The name of the map in MAPS, where it is that function with its default settings; else ""."""
-        if self.value_term is not None:
-            return ""  # plain steps only
         facts = self.facts
         return facts.name if facts is not None and self.map is facts.function else ""
 
@@ -148,7 +146,7 @@ class Call:
 
     def products(self) -> Products | None:
         """The scores in the form fast backends take; None if they have none."""
-        found = None if self.value_term is not None else self._products(None)
+        found = self._products(None)
         return found if found is None or self.factor == 1 else found.times(self.factor)
 
     def _products(self, place: Place | None) -> Products | None:

@@ -7,6 +7,7 @@ from regard.backends import flash, sparse, step
 from regard.backends.blocks import blocks, by_rows, size
 from regard.backends.call import Call
 from regard.backends.plain import plain
+from regard.backends.sparse_values import with_values
 
 LARGE = 1 << 22  # numbers of size m × n, above which memory counts
 
@@ -29,6 +30,8 @@ def dispatch(call: Call) -> tuple[Tensor, Tensor | None]:
     if (context := flash.flash(call)) is not None:
         return context, None
     if sparse.takes(call) and (context := sparse.sparse(call)) is not None:
+        return context, None
+    if call.value_term is not None and (context := with_values(call)) is not None:
         return context, None
     return (blocks(call) if _large(call) else plain(call)[0]), None
 

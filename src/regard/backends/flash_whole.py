@@ -16,7 +16,7 @@ from regard.masks import Causal
 def by_torch(call: Call) -> Tensor | None:
     """Context (..., m, d_v); None if the call has terms, dropout or a sink, or its mask needs much memory."""
     causal = type(call.mask) is Causal and bool(call.m == call.n)  # torch.jit has tensors for sizes
-    if call.dropout or call.sink is not None:
+    if call.dropout or call.sink is not None or call.value_term is not None:
         return None
     if call.mask is not None and not causal and _written(call) > call.n << 10:
         return None
