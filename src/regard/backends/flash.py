@@ -40,6 +40,8 @@ def flash(call: Call) -> Tensor | None:
         return None
     if call.query.device.type != "cpu" or torch.compiler.is_compiling() or torch._C._get_tracing_state():
         return by_torch(call)
+    if bare(call):
+        return _at_once(call)
     if call.dropout and not is_plain(call.query, call.keys, call.values):
         return None
     if call.value_term is not None and band_of(call) is None:
@@ -49,11 +51,10 @@ def flash(call: Call) -> Tensor | None:
 
 
 def bare(call: Call) -> bool:
-    """Whether torch's function takes the call as it is, with no gradient: a step of decoding has no time."""
+    """Whether torch's function takes a softmax as it is, with no gradient: steps of decoding have no time."""
     query, keys, values = call.query, call.keys, call.values
     return (
-        call.name == "softmax"
-        and type(call.score) is ScaledDot
+        type(call.score) is ScaledDot
         and is_plain(query, keys, values)  # a tracer must not see what follows: it asks for sizes
         and (call.mask is None or (type(call.mask) is Causal and query.shape[-2] == 1))  # one sees all
         and call.sink is None
@@ -70,8 +71,7 @@ def bare(call: Call) -> bool:
     )
 
 
-def at_once(call: Call) -> Tensor:
-    """Context (..., m, d_v) of such a call."""
+def _at_once(call: Call) -> Tensor:
     assert isinstance(call.score, ScaledDot)
     query, keys, values, batch = call.query, call.keys, call.values, call.query.shape[:-2]
     if len(batch) != 2:  # torch has kernels for four axes: those of size 1 come and go
