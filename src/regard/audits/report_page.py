@@ -37,11 +37,16 @@ def page(reports: Sequence[Report]) -> str:
     views: Views = {}
     body = "" if len(reports) == 1 else compared(reports)
     body += "".join(section(report, number, views) for number, report in enumerate(reports))
+    return audit_html(body, [report.name for report in reports], views)
+
+
+def audit_html(body: str, names: Sequence[str], views: Views | None = None) -> str:
+    """A page of an audit of what has these names: its body, and the views that are drawn in it."""
     data = "".join(
         f'<script type="application/json" data-view="{name}">{embed(one)}</script>\n'
-        for name, one in views.items()
+        for name, one in (views or {}).items()
     )
-    title = escape(" and ".join(shown(report.name) for report in reports))
+    title = escape(" and ".join(map(shown, names)))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{page_policy()}">\n'
