@@ -217,6 +217,11 @@ class System:
         """An input of `answer`, from what a person types."""
         return text if second is None else (text, second)
 
+    @property
+    def own_views(self) -> dict[str, Callable[[str], Any]]:
+        """Views that only this kind of system has, of a text, by the name of `regard view --kind`."""
+        return {}
+
     def answer_segments(self, answer: Any) -> Segments:
         """The tokens and words of an answer, the rows of its weights; unless it is a text, one."""
         whole = (0, len(answer.said))

@@ -1,5 +1,6 @@
 """Generated corpora by name: CORPORA of pairs, LABELLED of labelled texts, RUNNING of running text."""
 
+from regard.data.corpora.algorithms import ALGORITHMS as ALGORITHMS
 from regard.data.corpora.corpus import CORPORA as CORPORA
 from regard.data.corpora.corpus import LABELLED as LABELLED
 from regard.data.corpora.corpus import RUNNING as RUNNING
