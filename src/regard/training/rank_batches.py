@@ -11,7 +11,9 @@ and its gradients are 0.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from regard.data.batches import Batch, Batches
+import numpy as np
+
+from regard.data.batches import Batch, Batches, Indices
 from regard.data.encoded import Encoded
 from regard.training.processes import Team
 
@@ -29,3 +31,18 @@ class RankBatches(Batches):
             if number >= skip:
                 mine = indices[self.team.rank :: self.team.size]
                 yield self.batch(mine) if len(mine) else replace(self.batch(indices[:1]), idle=True)
+
+
+class ShuffledBatches(RankBatches):
+    """Batches of so many examples each, drawn at random whatever their lengths; for short examples.
+
+    Where length tells which kind of example it is, batches of similar length would each be of one kind.
+    """
+
+    def __init__(self, encoded: Encoded, examples: int, seed: int, team: Team):
+        super().__init__(encoded, int(encoded.lengths.max()) * examples, seed, team, examples)
+        self.size = examples
+
+    def _plan(self, k: int) -> Iterator[Indices]:
+        order = np.random.default_rng([self.seed, k]).permutation(len(self.encoded))
+        return iter(np.array_split(order, range(self.size, len(order), self.size)))
