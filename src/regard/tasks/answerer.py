@@ -139,7 +139,7 @@ class Answerer(System):
 
     def reply(self, options: AnsweringAsking) -> Reply:
         if options.story is None or options.question is None:
-            raise RunError(f"{self.folder} answers questions on stories: --story and --question are needed.")
+            raise RunError(f"{self.folder} holds a question answerer: --story and --question are needed.")
         story = sentences(sys.stdin.read() if options.story == "-" else story_text(options.story))
         if not story:
             raise DataError(f"{options.story}: the story has no sentences.")
@@ -176,7 +176,7 @@ class Answerer(System):
     def read(self, data: Sequence[str]) -> list[Question]:
         """The questions of files; of a folder those to test on."""
         if not data:
-            raise RunError(f"{self.folder} answers questions: --data, files with stories, is needed.")
+            raise RunError(f"{self.folder} holds a question answerer: --data, files with stories, is needed.")
         return [question for file in story_files(data) for _, question in questions(file)]
 
     def case(self, items: Sequence[Any], **options: Any) -> "Case":

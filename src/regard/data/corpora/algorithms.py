@@ -86,7 +86,7 @@ class Algorithm:
             inputs[t, : len(bits)] = bits
             for channel, value in flags.items():
                 inputs[t, self.bits + channel] = value
-        targets[len(given) :] = np.array(said, np.float32).reshape(len(said), -1)
+        targets[len(given) :] = np.array(said, np.float32).reshape(-1, self.outputs)
         scored = np.arange(len(inputs)) >= len(given)
         return Posed(inputs, targets, scored, list(range(1, len(given) - 1)))  # flags stand at both ends
 
