@@ -24,7 +24,7 @@ from regard.data.tables import kind_of, objects
 from regard.data.text_lines import DataError, located_lines
 
 KINDS = (".txt", ".jsonl")
-LINE = re.compile(r"\s*([0-9]{1,9})\s+(.*)")
+LINE = re.compile(r" *([0-9]{1,9}) (.*)")
 WORD = re.compile(r"\w+(?:['’]\w+)*")
 SENTENCE = re.compile(r"[^.!?\n]*[^.!?\s][^.!?\n]*[.!?]*")
 
@@ -65,14 +65,12 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text; numbers that lines begin with, as in bAbI's files, are left out."""
-    plain = "\n".join(_unnumbered(line) for line in text.splitlines() if "\t" not in line)
-    return [plain[start:stop] for start, stop in sentence_spans(plain)]
-
-
-def _unnumbered(line: str) -> str:
-    found = LINE.fullmatch(line)
-    return found[2] if found is not None else line
+    """The sentences of a text; if all its lines have numbers, as bAbI's have, without these and questions."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    found = [LINE.fullmatch(line) for line in lines]
+    if lines and all(found):
+        text = "\n".join(one[2] for one in found if one is not None and "\t" not in one[2])
+    return [text[start:stop] for start, stop in sentence_spans(text)]
 
 
 def story_files(given: Sequence[str], part: Part | None = None) -> list[str]:

@@ -60,7 +60,7 @@ class AlgorithmData(SettingsGroup):
 class AlgorithmTraining(Training):
     """Settings of the loop; the defaults suit a Turing machine that learns to copy."""
 
-    steps: int = setting(2000, "Steps of training.", option="--steps", least=1)
+    steps: int = setting(3000, "Steps of training.", option="--steps", least=1)
     tokens: int = setting(8192, "Steps of all sequences of a batch, padding included.", least=1)
     examples: int = setting(16, "Sequences in a batch at most; 0 = any.", least=0)
     rate: float = 3e-3

@@ -293,7 +293,7 @@ class AnsweringTask(Task):
     def complete(self, settings: AnsweringSettings) -> AnsweringSettings:
         model, training = dict(settings.model), settings.training
         if model["name"] == "memory_network" and "linear_start" not in model:
-            model["linear_start"] = round(training.linear_start * training.steps)
+            model["linear_start"] = float(round(training.linear_start * training.steps))
         return replace(settings, model=model)
 
     def loss(self, settings: AnsweringSettings, model: Any, batch: Batch) -> tuple[Tensor, int]:

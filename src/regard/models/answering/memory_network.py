@@ -31,7 +31,7 @@ class Config(Common):
     tying: Literal["adjacent", "layer_wise"] = "adjacent"
     ordered: bool = True  # position encoding; without it sentences are bags of words
     dropout: float = 0.0  # of the state after each hop
-    linear_start: int = 0  # steps of training without softmax; the task sets it from its own share
+    linear_start: float = 0.0  # steps of training without softmax, from the first on
 
 
 @register_answer_model(Config)
