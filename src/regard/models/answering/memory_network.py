@@ -17,6 +17,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard.attention import Attention
 from regard.models.answering.answer_model import AnswerModel, Common, ages, recent
@@ -70,12 +71,13 @@ class MemoryNetwork(AnswerModel):
         age = ages(lengths, story.shape[1], config.noise if self.training else 0.0)
         mask = recent(age, lengths, config.memory)
         memories = encode_sentences(self.words, story, d, config.ordered)  # (b, n, tables, d)
-        memories = memories + self.times[age.clamp(max=config.memory - 1)].view_as(memories)
+        memories = memories + F.embedding(age.clamp(max=config.memory - 1), self.times).view_as(memories)
+        each = memories.unbind(2)  # of every table, (b, n, d)
         u = encode_sentences(self.words[:, :d], question, d, config.ordered)  # (b, 1, d)
         for k, hop in enumerate(self.hops):
             at = k if config.tying == "adjacent" else 0
             attention = self.linear if linear else hop
-            o = attention(u, memories[:, :, at], memories[:, :, at + 1], mask=mask).context
+            o = attention(u, each[at], each[at + 1], mask=mask).context
             u = self.dropout((u if self.carry is None else self.carry(u)) + o)
         answers = self.words[:, -d:][self.said] if self.answers is None else self.answers
         return u.squeeze(1) @ answers.T
