@@ -59,7 +59,7 @@ class Answerer(System):
 
     task = ANSWERING
     role, picture, takes_second = "reader", "words", True
-    unknown = None  # its tokens are sentences
+    units, unknown = "sentences", None
     parts: StoryParts
     settings: AnsweringSettings
 

@@ -55,7 +55,7 @@ class Machine(System):
 
     task = ALGORITHM
     role = "memory"
-    unknown = None
+    units, unknown = "vectors", None
     settings: AlgorithmSettings
 
     @cached_property

@@ -102,6 +102,7 @@ class System:
     behind: int = 0  # keys after the last token of the input, as BERT's [SEP]
     sinks: bool = False  # whether its first key takes weight whatever it is, as in decoders
     takes_second: bool = False  # whether an input is two texts
+    units: str = "words"  # what `segments` cuts a text into, as captions call it
     unknown: int | None = UNK  # the token of what is not in its vocabulary
 
     def __init__(self, model: Any, parts: Any, settings: Any, folder: Path | None = None):
