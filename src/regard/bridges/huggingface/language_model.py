@@ -69,7 +69,7 @@ class LanguageModel(System):
     unknown = None
 
     def __init__(self, theirs: Any, tokenizer: ForeignTokenizer, name: str):
-        model = ReadingModel(theirs, tokenizer.before, (), "last")
+        model = ReadingModel(theirs, tokenizer.before, (), reads_last=True)
         settings = ForeignSettings(described(theirs))
         super().__init__(model, tokenizer, settings, home(name))
         self.name = name

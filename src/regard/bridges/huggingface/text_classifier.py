@@ -30,8 +30,7 @@ class TextClassifier(Classifier):
     unknown = None
 
     def __init__(self, theirs: Any, tokenizer: ForeignTokenizer, name: str):
-        reads = "last" if hasattr(theirs, "score") else "first"
-        model = ReadingModel(theirs, tokenizer.before, tokenizer.after, reads)  # type: ignore[arg-type]
+        model = ReadingModel(theirs, tokenizer.before, tokenizer.after, reads_last=hasattr(theirs, "score"))
         labels = [str(theirs.config.id2label[i]) for i in range(theirs.config.num_labels)]
         parts = TextParts(
             tokenizer, Classes(labels, pairs=False, labels=[str(i) for i in range(len(labels))])

@@ -44,7 +44,7 @@ class TextEncoder(System):
     unknown = None
 
     def __init__(self, theirs: Any, tokenizer: ForeignTokenizer, name: str):
-        model = ReadingModel(theirs, tokenizer.before, tokenizer.after, "first")
+        model = ReadingModel(theirs, tokenizer.before, tokenizer.after, reads_last=False)
         settings = ForeignSettings(described(theirs))
         super().__init__(model, tokenizer, settings, home(name))
         self.name = name
