@@ -7,7 +7,7 @@ import torch
 from typer.testing import CliRunner
 
 import regard
-from bridges.tiny_folders import folder
+from bridges.tiny_folders import WORDS, folder
 from bridges.tiny_models import tokens, transformers
 from regard.analyses.reading import states_of
 from regard.analyses.tokenized import tokenize
@@ -271,3 +271,21 @@ def test_a_model_that_differs_is_found(opened, monkeypatch):
     assert "padded left" in wrong and "padding is not seen" in wrong
     found = CliRunner().invoke(app, ["check", f"hf:{opened('language').name}", "--tokens", "1"])
     assert found.exit_code == 1 and "differ: " in found.output
+
+
+def test_claims_are_asked_of_a_classifier_from_elsewhere(tmp_path):
+    data = tmp_path / "texts.tsv"
+    rows = [
+        f"the {w} film is {v}\t{label}"
+        for w in WORDS[22:36]
+        for v, label in (("dull", "bad"), ("witty", "good"))
+    ]
+    data.write_text("\n".join(rows * 2) + "\n")
+    given = ["--model", f"hf:{folder('classifier', tmp_path)}", "--data", str(data), "--quick"]
+    found = CliRunner().invoke(app, ["claims", "run", "C65", "C69", *given])
+    assert found.exit_code == 0 and "C69: it runs, 4 figures" in found.output, found.output
+    found = CliRunner().invoke(app, ["claims", "run", "C71", *given])
+    assert found.exit_code == 2 and "was trained elsewhere" in found.output
+    given[1] = f"hf:{folder('language', tmp_path)}"
+    found = CliRunner().invoke(app, ["claims", "run", "C69", *given])
+    assert found.exit_code == 2 and "is no classifier" in found.output
