@@ -12,8 +12,10 @@ from bridges.tiny_models import tokens, transformers
 from regard.analyses.reading import states_of
 from regard.analyses.tokenized import tokenize
 from regard.cli.app import app
-from regard.inspection import inspect
-from regard.inspection.pictures import draw
+from regard.inspection import controls, inspect, resolve_options
+from regard.inspection.inspected import showing
+from regard.inspection.pictures import draw, picture_data
+from regard.serve.served_run import ServedRun
 
 KINDS = ("classifier", "encoder", "language", "stacked")
 TEXT = "the key to the cabinet"
@@ -289,3 +291,47 @@ def test_claims_are_asked_of_a_classifier_from_elsewhere(tmp_path):
     given[1] = f"hf:{folder('language', tmp_path)}"
     found = CliRunner().invoke(app, ["claims", "run", "C69", *given])
     assert found.exit_code == 2 and "is no classifier" in found.output
+
+
+def test_every_attention_of_an_encoder_decoder_is_shown(opened, tmp_path):
+    system = opened("stacked")
+    found = inspect(system, TEXT)
+    tables = {name: {c.name: c for c in controls(opened(name))} for name in ("stacked", "classifier")}
+    assert [value for value, _ in tables["stacked"]["attention"].options] == ["cross", "encoder", "decoder"]
+    for name, rows, columns in (
+        ("cross", found.rows, found.source),
+        ("encoder", found.source, found.source),
+        ("decoder", found.rows, ["(first)", *found.rows]),
+    ):
+        options = resolve_options(controls(system), {"attention": name})
+        data, complete = picture_data(found, options)
+        assert complete and (data["target"], data["source"]) == (rows, columns)
+        assert len(data["matrices"]) == 2 * (4 + 1) and data["matrices"][0]["options"]["attention"] == name
+    for weights in system.answer_weights(found.answer):  # no token of the answer sees itself or what follows
+        assert bool((weights.triu(1) == 0).all())
+    for weights in showing(found, "decoder").weights:
+        torch.testing.assert_close(weights.sum(-1), torch.ones(4, len(rows)))
+    (answer,) = ServedRun("marian", system).answers([{"text": TEXT, "options": {"attention": "decoder"}}])
+    assert (
+        answer["columns"] == []
+        and "among the words of the answer" in answer["view"]["matrices"][0]["caption"]
+    )
+    out = tmp_path / "heads.html"
+    command = ["view", f"hf:{system.name}", "--text", TEXT, "--attention", "encoder", "--kind", "heads"]
+    said = CliRunner().invoke(app, [*command, "--out", str(out)])
+    assert said.exit_code == 0 and "2 layers of 4 heads" in out.read_text(encoding="utf-8"), said.output
+    said = CliRunner().invoke(app, [*command[:5], "nothing", "--out", str(tmp_path / "no.html")])
+    assert said.exit_code == 2 and "Known: cross, encoder, decoder" in said.output
+
+
+def test_layers_of_a_classifier_are_shown(opened):
+    system = opened("classifier")
+    found = inspect(system, TEXT)
+    known = {control.name: control for control in controls(system)}
+    assert len(known["layer"].options) == 2 and known["layer"].when["attention"] == ["text"]
+    options = resolve_options(controls(system), {"attention": "text", "layer": 0, "head": 1})
+    data, _ = picture_data(found, options)
+    assert data["kind"] == "heat_map" and data["target"] == data["source"] == found.source
+    assert any(one["options"] == options for one in data["matrices"])
+    usual, _ = picture_data(found, resolve_options(controls(system), {"head": 1}))
+    assert usual["kind"] == "words" and any(one["options"]["head"] == 1 for one in usual["matrices"])

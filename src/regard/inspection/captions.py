@@ -33,10 +33,11 @@ def weights_caption(inspected: Inspected, layer: int | None, head: int | None) -
     )
 
 
-def self_attention_caption(inspected: Inspected, which: str) -> str:
-    """Which self-attention is shown."""
+def self_attention_caption(inspected: Inspected, which: str, of_answer: bool = False) -> str:
+    """Which self-attention is shown: among the words of the text, or of the answer."""
+    among = "answer as it wrote" if of_answer else "text before it answered"
     return (
-        f"Self-attention of {inspected.name} among the words of the text before it answered "
+        f"Self-attention of {inspected.name} among the words of the {among} "
         f"{inspected.said}: {which}, {_mechanism(inspected)}; between words, not subwords."
     )
 

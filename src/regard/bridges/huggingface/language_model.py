@@ -63,7 +63,7 @@ class LanguageModel(System):
     """A decoder that predicts the next token."""
 
     task = ForeignTask()
-    role, sinks = "self", True
+    role, sinks, attentions = "self", True, ("answer", "text")
     model: ReadingModel
     parts: ForeignTokenizer
     unknown = None

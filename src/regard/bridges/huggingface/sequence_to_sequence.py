@@ -27,6 +27,7 @@ class SequenceToSequence(System):
     """An encoder that reads a text and a decoder that writes another."""
 
     task = StackedTask()
+    attentions = ("cross", "encoder", "decoder")
     parts: ForeignTokenizer
     unknown = None
 
@@ -111,6 +112,11 @@ class SequenceToSequence(System):
 
     def asked_about(self, target: str, against: str | None) -> tuple[dict[str, Any], str | None]:
         raise ValueError("an encoder–decoder is asked about what it writes, step by step: step=0, 1, …")
+
+    def answer_weights(self, answer: Continuation) -> list[torch.Tensor]:
+        paths, m = self.attention_paths["decoder_self"], len(answer.written)
+        seen = self.recorded([answer], paths)
+        return [seen[path][-1].weights[0, :, :m, : m + 1] for path in paths]
 
     def self_weights(self, answer: Continuation) -> tuple[list[torch.Tensor], int]:
         layers, ahead = super().self_weights(answer)

@@ -27,7 +27,7 @@ class TextClassifier(Classifier):
     """A model for sequence classification."""
 
     model: ReadingModel
-    unknown = None
+    unknown, attentions = None, ("answer", "text")
 
     def __init__(self, theirs: Any, tokenizer: ForeignTokenizer, name: str):
         model = ReadingModel(theirs, tokenizer.before, tokenizer.after, reads_last=hasattr(theirs, "score"))

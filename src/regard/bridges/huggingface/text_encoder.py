@@ -38,7 +38,7 @@ class TextEncoder(System):
     """A model whose output is hidden states."""
 
     task = EncoderTask()
-    role, picture = "reader", "words"
+    role, picture, attentions = "reader", "words", ("answer", "text")
     model: ReadingModel
     parts: ForeignTokenizer
     unknown = None
