@@ -93,7 +93,7 @@ def swap(
 
         from regard.bridges.huggingface.head_descent import queries_and_keys
 
-        save_file(queries_and_keys(theirs, list(said["temperatures"])), out / TUNED)
+        save_file(dict[str, Any](queries_and_keys(theirs, list(said["temperatures"]))), out / TUNED)
     write_text(out / SWAPPED, json.dumps(said, indent=1) + "\n")
     say(f"hf:{out}")
 

@@ -11,6 +11,7 @@ SCORES = {  # what a method needs, and what it then does
     "outputs": "by what the answer is without each word",
 }
 
+FEW = 6  # paths that are listed
 NO_SINK = " The weight on the first token is left out, and the rest renormalised."
 
 
@@ -58,7 +59,10 @@ def change_caption(inspected: Inspected) -> str:
         return ""
     if inspected.how == "delete":
         return f"Deleted from the text: {listed}. {inspected.name} did not read it."
-    paths = ", ".join(inspected.system.masked_paths)
+    masked = inspected.system.masked_paths
+    paths = (
+        ", ".join(masked) if len(masked) <= FEW else f"{masked[0]} and {len(masked) - 1} further attentions"
+    )
     return (
         f"In {paths} the weight on {listed} is 0 and the rest is renormalised. "
         "Other hidden states may still carry it."

@@ -48,7 +48,7 @@ def controls(system: System) -> list[Control]:
     when: dict[str, list[Value]] = {"method": [ATTENTION]} if explained else {}
     found, among = [], when
     if len(system.attentions) > 1:
-        named = [(name, name) for name in system.attentions]
+        named: list[tuple[Value, str]] = [(name, name) for name in system.attentions]
         found.append(Control("attention", "Attention", named, system.attentions[0], when))
         if layers == 1:  # the others have more
             among, layers = (

@@ -47,7 +47,7 @@ def case_of_model(
 
     def predictor(texts: Texts, rows: Tensor) -> Tensor:
         known: dict[Any, int] = {}  # the same tokens are read once
-        first, which = [], []
+        first, which = list[int](), list[int]()
         for at, (text, row) in enumerate(zip(texts, rows.tolist(), strict=True)):
             key = tuple(text), () if seconds is None else tuple(seconds[row])
             if key not in known:

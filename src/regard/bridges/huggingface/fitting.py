@@ -93,11 +93,23 @@ def fit_temperatures(
         put(model, map, found, alphas)
     after = perplexity(model, held, lambda i, n: say("fitted", i, n)) if steps else matched
     support, share = mean_support(model, held[:1])
-    numbers = [
+    temperatures, learned_alphas = (
         {path: [round(t, 4) for t in one.tolist()] for path, one in x.items()} for x in (found, alphas)
-    ]
+    )
     seen, n = held[:, 1:].numel(), held.shape[1]
-    return Fitted(plain, before, matched, after, support, share, n, seen, *numbers, tune and steps > 0)
+    return Fitted(
+        plain,
+        before,
+        matched,
+        after,
+        support,
+        share,
+        n,
+        seen,
+        temperatures,
+        learned_alphas,
+        tune and steps > 0,
+    )
 
 
 def windows(tokens: Tensor, window: int) -> Tensor:
