@@ -335,3 +335,13 @@ def test_layers_of_a_classifier_are_shown(opened):
     assert any(one["options"] == options for one in data["matrices"])
     usual, _ = picture_data(found, resolve_options(controls(system), {"head": 1}))
     assert usual["kind"] == "words" and any(one["options"]["head"] == 1 for one in usual["matrices"])
+
+
+def test_a_token_that_an_encoder_decoder_writes_is_audited(opened, tmp_path):
+    system, file = opened("stacked"), tmp_path / "texts.txt"
+    file.write_text(f"{TEXT}\n\nthe plot is dull\n")
+    case, what = system.audited(system.task.Audit(data=str(file), step=1))
+    assert len(case) == 2 and case.probabilities.shape == (2, 2) and "the plot is dull" in what
+    assert case.batches[0].with_weights is not None
+    found = CliRunner().invoke(app, ["audit", f"hf:{system.name}", "--quick"])
+    assert found.exit_code == 2 and "one per line" in found.output
