@@ -111,6 +111,8 @@ def _base(path: Path) -> Path:
 
 def _place(path: Path) -> tuple[str, dict[str, Any]]:
     """What transformers wants to be told of a path."""
+    if not path.exists() and (path.is_absolute() or path.parts[:1] == ("..",)):  # no name in the cache
+        raise RunError(f"there is no folder {path}.")
     if path.suffix != ".gguf":
         return str(path), {"local_files_only": True}
     if not path.is_file():
