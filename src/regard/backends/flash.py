@@ -87,15 +87,15 @@ def _tiled(call: Call, products: Products, values: Tensor) -> Tensor:
     if n == 0 or m == 0 or 0 in call.batch:
         return values.new_zeros(*call.batch, m, values.shape[-1]) + 0 * query.sum()
     band = band_of(call) if call.value_term is not None else None
-    causal = type(call.mask) is Causal and m == n and products.bare and band is None
-    bare = call.mask is None and products.bare and call.sink is None and band is None
+    bare = products.bare and band is None
+    causal = type(call.mask) is Causal and m == n and bare and not call.dropout  # the kernel's own
+    bare = call.mask is None and bare and call.sink is None
     layout = Layout.of(call.batch, keys, values, most=1 << 62 if bare else SHARED)
     q = layout.shaped(query, 2, whole=True)  # (a, b, g, m, d)
     k, v = (layout.shaped(t, 2)[:, :, 0] for t in (keys, values))
     k, v = (t.expand(*q.shape[:2], *t.shape[-2:]) for t in (k, v))
     if bare and q.shape[2] > 1:  # each key meets all queries: one tile, however they are ordered
         q = q.flatten(2, 3).unsqueeze(2)
-    causal = causal and q.shape[2] == 1
     terms = Terms(layout, None if causal else call.mask, m, n, cap=products.cap)
     bias = table = sink = None
     if products.bias is not None:

@@ -10,6 +10,7 @@ from typer import Option
 
 from regard.cli.app import OneLine, app, console, fail, plain_table, remark
 from regard.cli.common import check_picture, exit_on_error, progress_bar, save_picture
+from regard.core.bridges import prefix_of
 
 if TYPE_CHECKING:
     from regard.bench import TimedCase
@@ -151,6 +152,27 @@ def structured(only: Only = None, quick: Quick = False, as_json: AsJson = False,
     - `regard bench structured --only chain --only sparsemap --json > structured.json`
     """
     measure("structured", quick, as_json, plot, only=only)
+
+
+@bench.command("swapped-model")
+def swapped_model(
+    model: Annotated[Path, typer.Argument(metavar="hf:PATH", help="A language model of transformers.")],
+    text: Path | None = Option(None, metavar="FILE", help="What it reads; random tokens if it is not given."),
+    quick: Quick = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a forward pass of a language model through regard against its own SDPA attention, in turn.
+
+    softmax at 1,024 tokens, entmax15 with scores × 0.35 at 4,096. Needs transformers: `pip install
+    'regard[hf]'`.
+
+    Example: `regard bench swapped-model hf:SmolLM2-135M --text wiki.test.txt`
+    """
+    if prefix_of(model) != "hf":
+        fail(f"swapped-model is for models of transformers: hf:PATH is needed; got {model}.")
+    with exit_on_error("regard bench swapped-model"):
+        path = Path(str(model).partition(":")[2])
+        measure("swapped_model", quick, as_json, path=path, text=text)
 
 
 @bench.command()

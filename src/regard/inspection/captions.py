@@ -11,6 +11,7 @@ SCORES = {  # what a method needs, and what it then does
     "outputs": "by what the answer is without each word",
 }
 
+FEW = 6  # paths that are listed
 NO_SINK = " The weight on the first token is left out, and the rest renormalised."
 
 
@@ -37,10 +38,11 @@ def weights_caption(inspected: Inspected, layer: int | None, head: int | None) -
     )
 
 
-def self_attention_caption(inspected: Inspected, which: str) -> str:
-    """Which self-attention is shown."""
+def self_attention_caption(inspected: Inspected, which: str, of_answer: bool = False) -> str:
+    """Which self-attention is shown: among the words of the text, or of the answer."""
+    among = "answer as it wrote" if of_answer else "text before it answered"
     return (
-        f"Self-attention of {inspected.name} among the words of the text before it answered "
+        f"Self-attention of {inspected.name} among the words of the {among} "
         f"{inspected.said}: {which}, {_mechanism(inspected)}; between words, not subwords."
     )
 
@@ -61,7 +63,10 @@ def change_caption(inspected: Inspected) -> str:
         return ""
     if inspected.how == "delete":
         return f"Deleted from the text: {listed}. {inspected.name} did not read it."
-    paths = ", ".join(inspected.system.masked_paths)
+    masked = inspected.system.masked_paths
+    paths = (
+        ", ".join(masked) if len(masked) <= FEW else f"{masked[0]} and {len(masked) - 1} further attentions"
+    )
     return (
         f"In {paths} the weight on {listed} is 0 and the rest is renormalised. "
         "Other hidden states may still carry it."

@@ -16,6 +16,7 @@ from regard.data.segments import Segments, by_word
 from regard.tasks.system import System
 
 How = Literal["none", "mask", "delete"]
+TEXT, ANSWER = ("encoder", "text"), "decoder"  # names of self-attentions: over the text, over the answer
 FIRST = "(first)"  # a position before the words, as BERT's [CLS]
 CHARACTERS = 32  # of a text for each token it may have: longer texts are refused before any work
 POSITIONS = 2048  # tokens that are read as one batch, padding included
@@ -97,6 +98,26 @@ class Inspected:
     def matrix(self, layer: int = -1, head: int | None = None) -> Tensor:
         """Weights (m, n) of a layer and one of its heads, from 0; without a head their mean."""
         return self.weights[layer].mean(0) if head is None else self.weights[layer][head]
+
+
+def showing(inspected: Inspected, name: str | None) -> Inspected:
+    """The same with another of `System.attentions` in the place of that from answer to text.
+
+    Self-attention is shown between words alone, without special tokens; over the answer with its start.
+    """
+    if name not in (*TEXT, ANSWER) or inspected.answer is None:
+        return inspected
+    if name in TEXT:
+        layers, source = self_attention(inspected)
+        ahead = len(source) - len(inspected.source)
+        weights = [layer[..., ahead:, ahead:] for layer in layers]
+        return replace(inspected, weights=weights, rows=inspected.source)
+    with inspected.system.masking(inspected.masked):
+        layers = inspected.system.answer_weights(inspected.answer)
+    word_of = inspected.system.answer_segments(inspected.answer).word_of
+    weights = [by_word(layer, [0, *(1 + word for word in word_of)], word_of) for layer in layers]
+    words = [FIRST, *inspected.rows]
+    return replace(inspected, weights=weights, words=words, columns=list(range(len(words))), changed=[])
 
 
 def without_sink(inspected: Inspected) -> Inspected:

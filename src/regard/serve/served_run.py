@@ -16,7 +16,7 @@ from regard.core.errors import RunError
 from regard.inspection.captions import change_caption
 from regard.inspection.control import Control, Value, controls, resolve_options
 from regard.inspection.description import check_inspectable, describe
-from regard.inspection.inspected import Inspected, InvalidRequest, answer_prepared, prepare
+from regard.inspection.inspected import ANSWER, Inspected, InvalidRequest, answer_prepared, prepare
 from regard.inspection.pictures import picture_data
 from regard.runs.folder import open_system
 from regard.serve.worker import single_threaded
@@ -106,7 +106,7 @@ class ServedRun:
             "words": [shown(word) for word in found.words],
             "unknown": found.unknown,
             "changed": found.changed,
-            "columns": found.columns,
+            "columns": [] if chosen.get("attention") == ANSWER else found.columns,
             "answer": shown(found.said),
             "answer_words": [shown(word) for word in found.rows],
             "log_prob": found.log_prob,

@@ -98,6 +98,7 @@ class Case:
     differentiable: bool = False  # whether probabilities are, in the weights
     train: Trainable | None = None
     classes: Sequence[str] | None = None  # their names
+    size: int = 0  # parameters, without embeddings: of large models fewer texts are audited quickly
     preamble: str = ""  # a sentence that a report says first
     aligned: "tuple[Any, list[tuple[str, str]], Sequence[Links]] | None" = None  # system, pairs, gold links
 

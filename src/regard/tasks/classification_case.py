@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.core.errors import RunError
 from regard.data.labelled import USUAL, Labelled, Named
@@ -20,6 +20,7 @@ from regard.tasks.case import Case, Texts, Trainable, WithWeights
 from regard.tasks.classification import CLASSIFICATION, ClassificationAudit, labelled_texts, marked_tokens
 from regard.tasks.classifier import Classifier
 
+KEPT = 1 << 24  # numbers of word vectors whose gradients are kept
 Item = str | tuple[str, str] | Labelled
 
 
@@ -37,15 +38,25 @@ def case_of_model(
 ) -> Case:
     """The case of a model and texts given as tokens; `seconds` are the second texts of a model for pairs."""
     device = next(model.parameters()).device
+    tables = {id(one.weight) for one in model.modules() if isinstance(one, nn.Embedding)}
+    more.setdefault("size", sum(one.numel() for one in model.parameters() if id(one) not in tables))
 
     def tensors(texts: Texts, rows: Tensor) -> tuple[Tensor, ...]:
         second = () if seconds is None else padded([seconds[i] for i in rows.tolist()], device)
         return (*padded(texts, device), *second)
 
     def predictor(texts: Texts, rows: Tensor) -> Tensor:
+        known: dict[Any, int] = {}  # the same tokens are read once
+        first, which = list[int](), list[int]()
+        for at, (text, row) in enumerate(zip(texts, rows.tolist(), strict=True)):
+            key = tuple(text), () if seconds is None else tuple(seconds[row])
+            if key not in known:
+                known[key] = len(first)
+                first.append(at)
+            which.append(known[key])
         with eval_mode(model), torch.no_grad():
-            found: Tensor = model(*tensors(texts, rows)).double().softmax(-1)
-            return found
+            found: Tensor = model(*tensors([texts[i] for i in first], rows[first])).double().softmax(-1)
+            return found[which]
 
     def attention(texts: Texts, rows: Tensor) -> tuple[Tensor, WithWeights]:
         given = tensors(texts, rows)
@@ -66,9 +77,17 @@ def case_of_model(
         tokens, lengths, *second = tensors(texts, rows)
         return subject(model, tokens, lengths, (second[0], second[1]) if second else None)
 
+    kept: dict[Any, tuple[Tensor, Tensor]] = {}  # two tests ask for the same
+
     def slopes_at(texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor]:
+        key = tuple(map(tuple, texts)), tuple(rows.tolist())
+        if key in kept:
+            return kept[key]
         vectors, slope = slopes(explained(texts, rows), None, hold_attention=True)
-        return vectors.cpu(), slope.cpu()
+        found = vectors.cpu(), slope.cpu()
+        if sum(one.numel() for one, _ in kept.values()) + vectors.numel() <= KEPT:
+            kept[key] = found
+        return found
 
     def gradients(texts: Texts, rows: Tensor) -> Tensor:
         vectors, slope = slopes_at(texts, rows)
@@ -117,7 +136,8 @@ def case_of_texts(system: Classifier, items: Sequence[Item], **more: Any) -> Cas
     """The case of a classifier and texts, pairs of texts, or labelled texts with or without highlights."""
     if isinstance(items, str) or not items:
         raise ValueError("texts are needed: a list of at least one.")
-    answers = system.classify([_text(item) for item in items])
+    both, tokens, seconds = system.encoded([_text(item) for item in items])
+    system.classify([_text(items[0])])  # an error if its answer is not a number
     labelled = [item for item in items if isinstance(item, Labelled)]
     if len(labelled) == len(items):
         checked = [system.classes.check(item, f"text {number}") for number, item in enumerate(labelled, 1)]
@@ -128,9 +148,9 @@ def case_of_texts(system: Classifier, items: Sequence[Item], **more: Any) -> Cas
             )
     return case_of_model(
         system.model,
-        [answer.tokens for answer in answers],
-        [answer.second_tokens for answer in answers] if system.takes_second else None,
-        words=[answer.words for answer in answers],
+        tokens,
+        seconds if system.takes_second else None,
+        words=[system.token_words(text, ids) for (text, _), ids in zip(both, tokens, strict=True)],
         classes=system.labels,
         **more,
     )

@@ -98,6 +98,7 @@ class System:
     task: "Task"
     role: str = "cross"  # of the attentions that are shown: from the answer to the input
     picture: Literal["heat_map", "words"] = "heat_map"  # how their weights are drawn
+    attentions: tuple[str, ...] = ()  # that can be shown, the one of `role` first: cross, encoder, decoder
     sinks: bool = False  # whether its first key takes weight whatever it is, as in decoders
     units: str = "words"  # what `segments` cuts a text into, as captions call it
     unknown: int | None = UNK  # the token of what is not in its vocabulary
@@ -285,6 +286,11 @@ class System:
         if not paths:
             raise RunError(f"this {self.task.makes} has no self-attention over its input.")
         return [one.weights[0] for one in self.attended(answer, paths).values()], self.ahead
+
+    def answer_weights(self, answer: Any) -> list[Tensor]:
+        """Self-attention of a decoder, (heads, m, 1 + m) of each layer: each token of the answer, at the
+        position that predicted it, over the start and the tokens of the answer."""
+        raise RunError(f"this {self.task.makes} has no self-attention over its answer.")
 
     def masking(self, tokens: Sequence[int]) -> AbstractContextManager[None]:
         """A block in which these tokens of the input (positions) get no weight, the rest renormalised."""
