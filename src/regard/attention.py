@@ -20,11 +20,13 @@ from torch import Tensor, nn
 from regard.backends.call import Call, ValueTerm
 from regard.backends.dispatch import dispatch
 from regard.backends.groups import copied, merged, merged_mask, merged_place, split, split_mask, split_place
+from regard.backends.key_codes import KeyCodes
 from regard.backends.plain import plain
+from regard.core.decoding_counts import counts_of
 from regard.core.errors import ChangedError, ShapeError
 from regard.core.foreign_names import refuse
 from regard.core.place import Place
-from regard.core.recorders import Attentive, attends, change_for, changed_inputs, show
+from regard.core.recorders import Attentive, attends, change_for, changed_inputs, intervened, show
 from regard.core.shapes import check, check_float, check_rate, check_together, joined, widened
 from regard.kernels.common.operator import is_plain
 from regard.maps.table import MAPS, facts_of
@@ -311,11 +313,15 @@ def run(
     sink: float | Tensor | None = None,
     groups: int = 1,
     value_term: ValueTerm | None = None,
+    codes: tuple[KeyCodes, int, int] | None = None,
 ) -> Attended:
     """Attend with what has been checked and cleaned; `then` is applied to the context (the heads' output).
 
     With groups the query has `heads` heads, keys and values have heads / groups; all else is for `heads`.
+    `codes` are those of the keys, if they are all that is in a `Quantised` cache.
     """
+    if codes is not None and intervened(owner):
+        codes = None
     query, keys, values = changed_inputs(owner, query, keys, values)
     added = None if sink is None else _sink(sink, query, map)
     if groups > 1:
@@ -324,7 +330,7 @@ def run(
         sees, added = (t if t is None else split(t, groups, -2) for t in (sees, added))
     call = Call(
         query, keys, values, score, map, mask, sees, place, dropout, change_for(owner), added, groups,
-        value_term
+        value_term, codes=codes, counts=None if codes is None or owner is None else counts_of(owner),
     )  # fmt: skip
     if mask is not None and _acts_on_matrix(map) and _is_causal(call, mask):
         raise ValueError(

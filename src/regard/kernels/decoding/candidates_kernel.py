@@ -26,7 +26,7 @@ from regard.kernels.common.simd import (
 from regard.kernels.common.simd import store as store_vector
 from regard.kernels.decoding.byte_vectors import where_above
 
-LANES = 16
+LANES = 32
 BEST = 96  # candidates that are scored first, if there are many more
 STEPS = 60  # of Newton's method, at most
 
@@ -134,20 +134,25 @@ def floor_of(scores: Any, count: int, half: float, k: int, low: float, work: Any
 
 @inlined
 def best_of_lanes(bounds: Any, lo: int, hi: int, places: Any) -> int:
-    """Places of the largest bound in each of 16 lanes, or of all keys if there are fewer: how many."""
+    """Places of the largest bound in each of 32 lanes, or of all keys if there are fewer: how many."""
     if hi - lo < LANES:
         for j in range(lo, hi):
             places[j - lo] = j
         return hi - lo
-    a, b = load(bounds, lo), load(bounds, lo + 8)
-    p = q = splat(places, lo)
+    a, b, c, d = load(bounds, lo), load(bounds, lo + 8), load(bounds, lo + 16), load(bounds, lo + 24)
+    p = q = r = s = splat(places, lo)
     for j in range(lo + LANES, hi - LANES + 1, LANES):
         here = splat(places, j)
         x, y = load(bounds, j), load(bounds, j + 8)
         p, q = where_above(x, a, here, p), where_above(y, b, here, q)
         a, b = larger(x, a), larger(y, b)
+        x, y = load(bounds, j + 16), load(bounds, j + 24)
+        r, s = where_above(x, c, here, r), where_above(y, d, here, s)
+        c, d = larger(x, c), larger(y, d)
     store_vector(places, 0, p)
     store_vector(places, 8, q)
+    store_vector(places, 16, r)
+    store_vector(places, 24, s)
     for lane in range(LANES):
         places[lane] += lane
     return LANES

@@ -14,7 +14,6 @@ from regard.kernels.common.row_loops import inlined
 from regard.kernels.common.simd import prefetch
 from regard.kernels.decoding.bounds_kernel import SLACK, prepare, scan4, scan7
 from regard.kernels.decoding.candidates_kernel import (
-    LANES,
     best_of_lanes,
     floor_of,
     kth_largest,
@@ -24,8 +23,9 @@ from regard.kernels.decoding.candidates_kernel import (
 )
 from regard.kernels.decoding.key_codes_kernel import TILE
 
-SCORED, SUPPORT, KEYS, VALUES = range(4)  # counted: scores, weights above 0, keys and values that were read
-BEST = 96  # candidates that are scored first, for a higher threshold, if there are many more
+STEPS, SEEN, SCORED, SUPPORT, KEYS, VALUES = range(6)  # columns of what is counted
+SEGMENT = 4096  # keys whose best 32 are scored first, for the threshold
+MOST = 16  # segments
 ROOM = 32  # numbers behind a list that may be written to
 
 
@@ -38,10 +38,12 @@ def lowered(low: float, error: float) -> Any:
 @inlined
 def candidates(
     query: Any, row: int, bounds: Any, lo: int, hi: int, keys: Any, base: int, half: float, k: int,
-    sink: float, error: float, places: Any, scores: Any, some: Any, work: Any, seen: Any,
+    sink: float, error: float, places: Any, scores: Any, work: Any, seen: Any,
 ) -> Any:  # fmt: skip
     """The keys that can have weight and their scores, in places and scores: (how many, how many scored)."""
-    exact = best_of_lanes(bounds, lo, hi, places)
+    part, exact = (hi - lo) // min(max((hi - lo) // SEGMENT, 1), MOST) + 1, 0
+    for first in range(lo, hi, part):
+        exact += best_of_lanes(bounds, first, min(first + part, hi), places[exact:])
     score_places(query, row, keys, base, places, exact, scores)
     low = floor_of(scores, exact, half, k, -np.inf, work)
     if k == 0:
@@ -50,23 +52,6 @@ def candidates(
         seen[places[e]] = 1
     floor = lowered(low, error)
     count = select_above(bounds, lo, hi, floor, places)
-    if count > BEST + BEST // 2 and BEST > k:
-        for e in range(count):
-            work[e] = bounds[places[e]]
-        cut, best = kth_largest(work, count, BEST), 0
-        for e in range(count):
-            some[best] = places[e]
-            best += bounds[places[e]] >= cut
-        score_places(query, row, keys, base, some, best, scores)
-        for e in range(best):
-            seen[some[e]] = 1
-        low = max(low, floor_of(scores, best, half, k, low, work))
-        floor, kept = max(floor, lowered(low, error)), 0
-        for e in range(count):
-            j = places[e]
-            places[kept] = j
-            kept += bounds[j] > floor
-        count, exact = kept, exact + best
     score_places(query, row, keys, base, places, count, scores)
     kept = 0
     for e in range(count):
@@ -119,15 +104,17 @@ def weigh(scores: Any, count: int, half: float, low: float, weights: Any) -> Non
 def certified(
     start: int, stop: int, query: Any, each: int, keys: Any, values: Any, packed: Any, bits: int,
     scales: Any, errors: Any, norms: Any, lo: Any, hi: Any, halves: Any, k: int, sinks: Any, context: Any,
-    counts: Any,
-) -> bool:  # fmt: skip
+    counts: Any, failed: Any,
+) -> None:  # fmt: skip
     """Context (rows, d_v) of query (rows, d), whose rows g · each … share the keys of group g = start … stop.
 
     keys (groups, capacity, d) and values (groups, capacity, d_v); packed (groups, bytes), scales, errors
     (groups, capacity in blocks of 8) and norms (groups, 2) are as `encode` writes them. Row r sees the keys
     lo[r] ≤ j < hi[r], and one of score sinks[r] without value. halves (rows,): α − 1 of entmax, or 0 for
-    softmax; with k > 0, of the k highest scores. counts (rows, 4) are added to. False if a number is so large
-    or so wrong that nothing is certain: the context is then to be computed in another way.
+    softmax; with k > 0, of the k highest scores. counts (rows, 6) are added to: steps, keys that were visible,
+    scores that were computed, weights above 0, and (for a group, in its first row) keys and values that were
+    read. failed[0] = 1 if a number is so large, or so wrong, that nothing is certain: the context is then to
+    be computed in another way.
     """
     d, wide = query.shape[1], (query.shape[1] + TILE - 1) // TILE * TILE
     last = 0
@@ -137,7 +124,7 @@ def certified(
     turned, codes = np.empty(d), np.zeros((each, wide), np.int8)
     quads = codes.view(np.int32)
     facts, bounds = np.empty((each, 5), np.float32), np.empty((each, room), np.float32)
-    places, some = np.empty(room, np.int32), np.empty(room, np.int32)
+    places = np.empty(room, np.int32)
     scores, work = np.empty(room, np.float32), np.empty(room, np.float32)
     weights, seen = np.empty(room), np.empty(room, np.uint8)
     flat_keys, flat_values, d_v = keys.reshape(-1), values.reshape(-1), values.shape[2]
@@ -146,7 +133,8 @@ def certified(
         for r in range(each):
             row = group * each + r
             if not prepare(query, row, norms[group], 8.0 if bits == 4 else 64.0, turned, codes[r], facts[r]):
-                return False
+                failed[0] = 1
+                return
             first, end = min(first, lo[row]), max(end, hi[row])
         first -= first % 8
         seen[first:end] = 0
@@ -164,7 +152,7 @@ def certified(
             half, sink = halves[row], sinks[row]
             count, exact, low = candidates(
                 query, row, bounds[r], lo[row], hi[row], flat_keys, key_base, half, k, sink,
-                np.float64(facts[r, SLACK]), places, scores, some, work, seen,
+                np.float64(facts[r, SLACK]), places, scores, work, seen,
             )  # fmt: skip
             if sink > -np.inf:
                 scores[count], places[count] = sink, -1
@@ -188,12 +176,10 @@ def certified(
                 v = values[group, j]
                 for i in range(d_v):
                     z[i] += p * v[i]
+            counts[row, STEPS] += 1
+            counts[row, SEEN] += hi[row] - lo[row]
             counts[row, SCORED] += exact
             counts[row, SUPPORT] += support
         for j in range(first, end):
             counts[group * each, KEYS] += seen[j] & 1
             counts[group * each, VALUES] += seen[j] >> 1
-    return True
-
-
-__all__ = ["LANES", "certified"]
