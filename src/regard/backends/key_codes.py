@@ -63,6 +63,16 @@ class KeyCodes:
             )
             self.coded = n
 
+    def append(self, keys: Tensor, values: Tensor, at: int) -> None:
+        """Write keys and values (..., k, ·) at position `at` of the buffers, with their codes."""
+        append = load_kernels("regard.kernels.decoding.key_codes_kernel").append
+        groups, k = len(self.keys), keys.shape[-2]
+        append(
+            keys.detach().reshape(groups, k, -1).numpy(), values.detach().reshape(groups, k, -1).numpy(), at,
+            self.keys, self.values, self.bits, self.packed, self.scales, self.errors, self.norms,
+        )  # fmt: skip
+        self.coded = at + k
+
     def copy_from(self, other: "KeyCodes", first: int, n: int, rows: NDArray[np.int64] | None = None) -> None:
         """Take over codes of positions first to n, first a multiple of 8; rows: which groups, all if None."""
         n = min(n, other.coded)

@@ -11,6 +11,7 @@ import copy
 import torch
 from torch import Tensor
 
+from regard.backends.key_codes import KeyCodes
 from regard.core.errors import ShapeError
 
 ROOM = 16  # least spare capacity, in positions
@@ -39,6 +40,11 @@ class KeyValue:
     def values(self) -> Tensor:
         """(..., n, d_v)."""
         return _upto(self._values, self._n)
+
+    @property
+    def codes(self) -> tuple[KeyCodes, int, int] | None:
+        """Codes of the keys, and between which positions of their buffers these are; None if there are none."""
+        return None
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Append keys (..., k, d_k) and values (..., k, d_v); returns all so far."""

@@ -3,19 +3,20 @@
     kⱼ, vⱼ exact in float32        ĉⱼ (4 or 7 bits), sⱼ, εⱼ with ‖R kⱼ − sⱼ ĉⱼ‖ ≤ εⱼ
 
 It is used as a `KeyValue` is, and answers the same; a step with a sparse map then runs on the certified
-backend. Codes are made when a step first needs them, so that a short cache costs nothing. With gradients, in
-another precision than float32, at widths other than 32 to 256, and without AVX2 there are none, and the
-cache is a `KeyValue`.
+backend. A short cache has no codes, nor has one with gradients, in another precision than float32, at widths
+other than 32 to 256, or on a machine without AVX2: it is a `KeyValue` then.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from regard.backends.certified import LONG, attend_by_codes
+from regard.backends.certified import LONG, attend_by_codes, form_of
 from regard.backends.key_codes import BLOCK, KeyCodes, can_encode
+from regard.kernels.common.operator import is_plain
 from regard.memories.key_value import ROOM, KeyValue
 
 
@@ -38,25 +39,30 @@ class Quantised(KeyValue):
 
     @property
     def codes(self) -> tuple[KeyCodes, int, int] | None:
-        """The codes, and between which positions of their buffers the keys are; None if there are none."""
         if self._store is None or self._n < self.long:
             return None
         self._store.update(self._first + self._n)
         return self._store, self._first, self._first + self._n
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        tracked = torch.is_grad_enabled() and (keys.requires_grad or values.requires_grad)
-        fits = not tracked and can_encode(keys, values)
-        if not fits or (self._store is None and self._keys is not None):
-            if self._store is not None:
+        store, end, need = self._store, self._first + self._n, self._first + self._n + keys.shape[-2]
+        tracked = torch.is_grad_enabled() and any(
+            t is not None and t.requires_grad for t in (keys, values, self._keys, self._values)
+        )
+        if store is not None and not tracked and store.coded == end == self._taken[0]:
+            alike = _alike(keys, self._keys) and _alike(values, self._values) and is_plain(keys, values)
+            if alike and need <= store.keys.shape[1]:
+                store.append(keys, values, end)  # the next token, by one call of a kernel
+                self._taken[0], self._n = need, need - self._first
+                return self.keys, self.values
+        if self._keys is not None:
+            self._check(keys)
+        if tracked or need - self._first < self.long or not can_encode(keys, values):
+            if store is not None:
                 self._keys, self._values, self._taken = self.keys, self.values, [self._n]
                 self._store, self._first = None, 0
             return super().append(keys, values)
-        if self._keys is not None:
-            self._check(keys)
-        end = self._first + self._n
-        need = end + keys.shape[-2]
-        if self._keys is None or need > self._keys.shape[-2] or end != self._taken[0]:
+        if store is None or self._keys is None or need > self._keys.shape[-2] or end != self._taken[0]:
             self._move(keys, values)
             end = self._first + self._n
             need = end + keys.shape[-2]
@@ -122,8 +128,7 @@ class Quantised(KeyValue):
 
     def _move(self, keys: Tensor, values: Tensor) -> None:
         """New buffers with capacity for these keys and values, and half as much again."""
-        begin = self._first - self._first % BLOCK
-        end = self._first + self._n
+        begin, end = self._first - self._first % BLOCK, self._first + self._n
         need = end - begin + keys.shape[-2]
         size = need if self._keys is None and not self.grows else need + max(ROOM, need // 2)
         old, held = self._store, (self._keys, self._values)
@@ -138,7 +143,21 @@ class Quantised(KeyValue):
         self._first, self._taken = self._first - begin, [end - begin]
 
 
+def cache_for(map: Callable[..., Tensor], *, grows: bool = True, clean: bool = False) -> KeyValue:
+    """The cache for an attention with this map: with codes, if the certified backend takes the map."""
+    kind = KeyValue if form_of(map) is None else Quantised
+    return kind(grows=grows, clean=clean)
+
+
+def _alike(new: Tensor, held: Tensor | None) -> bool:
+    """Whether tensors (..., n, d) differ in nothing but n and their numbers."""
+    if held is None or new.dtype != held.dtype:
+        return False
+    a, b = new.shape, held.shape
+    return a[-1] == b[-1] and a[:-2] == b[:-2]
+
+
 def _between(buffer: Tensor | None, first: int, n: int) -> Tensor:
     if buffer is None:
         raise RuntimeError("the cache is empty: nothing has been appended yet.")
-    return buffer.data[..., first : first + n, :]  # .data: later writes behind it are no in-place changes
+    return buffer.data.narrow(-2, first, n)  # .data: later writes behind it are no in-place changes

@@ -74,7 +74,9 @@ def pack(codes: Any, zero: int, j: int, bits: int, d: int, packed: Any) -> None:
 
 
 @compiled
-def encode(keys: Any, first: int, last: int, bits: int, packed: Any, scales: Any, errors: Any, norms: Any) -> None:
+def encode(
+    keys: Any, first: int, last: int, bits: int, packed: Any, scales: Any, errors: Any, norms: Any
+) -> None:
     """Codes of keys (rows, capacity, d) from first to last, of every row.
 
     packed (rows, bytes), scales and errors (rows, capacity or more) are written; norms (rows, 2) are the
@@ -112,3 +114,19 @@ def encode(keys: Any, first: int, last: int, bits: int, packed: Any, scales: Any
             scales[row, j] = scale
             errors[row, j] = np.float32(np.sqrt(lost) * UP)
             pack(best, zero, j, bits, d, packed[row])
+
+
+@compiled
+def append(
+    new_keys: Any, new_values: Any, at: int, keys: Any, values: Any, bits: int, packed: Any, scales: Any,
+    errors: Any, norms: Any,
+) -> None:  # fmt: skip
+    """Write keys (rows, k, d) and values (rows, k, d_v) behind the first `at` of a cache, and their codes."""
+    last = at + new_keys.shape[1]
+    for row in range(len(keys)):
+        for j in range(at, last):
+            for i in range(keys.shape[2]):
+                keys[row, j, i] = new_keys[row, j - at, i]
+            for i in range(values.shape[2]):
+                values[row, j, i] = new_values[row, j - at, i]
+    encode(keys, at, last, bits, packed, scales, errors, norms)
