@@ -30,7 +30,9 @@ LONG = 1024  # keys, below which a scan of the keys themselves is as fast
 FEW = 8  # queries
 MOST = 32  # of k: so many keys are scored before any threshold is known
 SMALLEST = 1.3  # α, below which too many keys have weight
-LEAST = 60_000  # pairs of query and key per thread: waking one takes some 40 µs
+LEAST = 250_000  # pairs of query and key per thread: a step of so many takes longer than waking a thread
+FLAT = 0.2  # of the scores: if more must be computed, a scan of the keys is faster
+PAUSE = 15  # steps, until codes are tried again
 WHERE = "regard.kernels.decoding.certified_kernel"
 DEFAULT_K = 8
 
@@ -115,6 +117,9 @@ def _step(call: Call, form: Form, counts: Counts | None) -> Tensor | str:
     rows = batch.numel() * m
     if groups == 0 or rows % groups or last - first != call.n:
         return "shape"
+    if codes.pause > 0:
+        codes.pause -= 1
+        return "flat"
     lo, hi = _whole(rows, first, last)
     if call.mask is not None:
         ends = call.mask.interval(call.m, call.n, len(batch), query.device)
@@ -127,13 +132,7 @@ def _step(call: Call, form: Form, counts: Counts | None) -> Tensor | str:
         if not np.isfinite(sink).all():
             return "sink"
     heads = call.heads if call.groups > 1 else (batch[-1] if len(batch) > 1 else 1)
-    table = None if counts is None else counts.table(batch.numel() // max(heads, 1), heads, m)
-    if counts is not None:
-        counts.shape.update(
-            bits=codes.bits, group=rows // groups // m, bytes=codes.each + 8,
-            row=4 * codes.keys.shape[-1], value=4 * codes.values.shape[-1],
-        )  # fmt: skip
-    context = run_codes(codes, query, rows, m, heads, form, lo, hi, sink, table)
+    context = run_codes(codes, query, rows, m, heads, form, lo, hi, sink, counts)
     return "not finite" if context is None else context.view(*batch, m, context.shape[-1])
 
 
@@ -154,7 +153,7 @@ def _whole(rows: int, first: int, last: int) -> tuple[NDArray[np.int64], NDArray
 
 def run_codes(
     codes: KeyCodes, query: Tensor, rows: int, m: int, heads: int, form: Form, lo: NDArray[np.int64],
-    hi: NDArray[np.int64], sink: NDArray[np.float32], table: NDArray[np.int64] | None,
+    hi: NDArray[np.int64], sink: NDArray[np.float32], counts: Counts | None,
 ) -> Tensor | None:  # fmt: skip
     """Context (rows, d_v) of query (..., m, d) in as many rows; None if a number is not finite, or huge."""
     kernel = load_kernels(WHERE).certified
@@ -163,15 +162,23 @@ def run_codes(
     else:
         halves = _halves(rows, form.half)
     sinks = sink if len(sink) == rows else _halves(rows, -np.inf)
-    groups, failed = len(codes.keys), np.zeros(1, np.uint8)
+    if counts is None:
+        table = np.zeros((rows, len(COLUMNS)), np.int64)
+    else:
+        table = counts.table(rows // heads // m, heads, m)
+        if not counts.shape:
+            counts.shape.update(codes.sizes(rows // len(codes.keys) // m))
+    groups, outcome = len(codes.keys), np.zeros(2, np.int64)
     context = query.new_empty(rows, codes.values.shape[-1])
     over_rows(
         kernel, groups, rows * (int(hi[0]) - int(lo[0])), query.detach().reshape(rows, -1).numpy(),
         rows // groups, codes.keys, codes.values, codes.packed, codes.bits, codes.scales, codes.errors,
         codes.norms, lo, hi, halves, form.k, sinks, context.numpy(),
-        np.zeros((rows, len(COLUMNS)), np.int64) if table is None else table, failed, least=LEAST,
+        table, outcome, least=LEAST,
     )  # fmt: skip
-    return None if failed[0] else context
+    if outcome[1] > FLAT * rows * (int(hi[0]) - int(lo[0])):
+        codes.pause = PAUSE
+    return None if outcome[0] else context
 
 
 _filled: dict[tuple[int, float], NDArray[np.float64]] = {}
@@ -184,7 +191,7 @@ def _halves(rows: int, number: float) -> NDArray[np.float64]:
     return found
 
 
-def attend_by_codes(codes: KeyCodes, first: int, last: int, query: Tensor, map: Any) -> Tensor | None:
+def attend_by_codes(codes: KeyCodes, first: int, last: int, query: Tensor, map: Any, counts: Counts | None = None) -> Tensor | None:
     """Context (..., m, d_v) of query (..., m, d), which is scaled, with all keys visible; None as above."""
     form = form_of(MAPS[map].function if isinstance(map, str) else map)
     rows = query.shape[:-1].numel()
@@ -192,5 +199,5 @@ def attend_by_codes(codes: KeyCodes, first: int, last: int, query: Tensor, map: 
         return None
     heads, m = query.shape[-3], query.shape[-2]
     lo, hi = _whole(rows, first, last)
-    found = run_codes(codes, query, rows, m, heads, form, lo, hi, _NO_SINK, None)
+    found = run_codes(codes, query, rows, m, heads, form, lo, hi, _NO_SINK, counts)
     return None if found is None else found.view(*query.shape[:-1], found.shape[-1])

@@ -53,6 +53,7 @@ class KeyCodes:
         self.errors = np.zeros((groups, room), np.float32)
         self.norms = np.zeros((groups, 2))  # the largest ‖k̂‖ and ‖k‖
         self.coded = 0  # positions that have codes
+        self.pause = 0  # steps for which a scan of the keys is faster, as weights are not sparse enough
 
     def update(self, n: int) -> None:
         """Make the codes of the keys that have none, up to position n."""
@@ -87,6 +88,11 @@ class KeyCodes:
         self.errors[:, :blocks] = other.errors[pick, first : first + blocks]
         self.norms[:] = other.norms[pick]
         self.coded = n - first
+
+    def sizes(self, group: int) -> dict[str, int]:
+        """Heads that share keys, and the bytes of a key as codes, as itself, and of a value."""
+        row, value = 4 * self.keys.shape[-1], 4 * self.values.shape[-1]
+        return {"group": group, "bytes": self.each + 8, "row": row, "value": value}
 
     @property
     def nbytes(self) -> int:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.backends.certified import LONG, attend_by_codes, form_of
 from regard.backends.key_codes import BLOCK, KeyCodes, can_encode
+from regard.core.decoding_counts import Counts
 from regard.kernels.common.operator import is_plain
 from regard.memories.key_value import ROOM, KeyValue
 
@@ -71,15 +72,22 @@ class Quantised(KeyValue):
         self._taken[0], self._n = need, need - self._first
         return self.keys, self.values
 
-    def attend(self, query: Tensor, map: Any = "entmax15", *, scale: float | None = None) -> Tensor | None:
+    def attend(
+        self,
+        query: Tensor,
+        map: Any = "entmax15",
+        *,
+        scale: float | None = None,
+        counts: Counts | None = None,
+    ) -> Tensor | None:
         """Context (..., heads, m, d_v) of query (..., heads, m, d), heads a multiple of those of the keys.
 
         The shortest way to the kernel, all keys visible: what `attend` with this cache does, without its
-        checks. None where the certified backend does not apply.
+        checks, and with `counts` what it read. None where the certified backend does not apply.
         """
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         found = self.codes
-        return None if found is None else attend_by_codes(*found, query * scale, map)
+        return None if found is None else attend_by_codes(*found, query * scale, map, counts)
 
     def select(self, index: Tensor) -> None:
         store, first, n = self._store, self._first, self._n

@@ -26,6 +26,7 @@ from regard.kernels.decoding.key_codes_kernel import TILE
 STEPS, SEEN, SCORED, SUPPORT, KEYS, VALUES = range(6)  # columns of what is counted
 SEGMENT = 4096  # keys whose best 32 are scored first, for the threshold
 MOST = 16  # segments
+FEW = 48  # candidates, below which all are scored at once
 ROOM = 32  # numbers behind a list that may be written to
 
 
@@ -38,7 +39,7 @@ def lowered(low: float, error: float) -> Any:
 @inlined
 def candidates(
     query: Any, row: int, bounds: Any, lo: int, hi: int, keys: Any, base: int, half: float, k: int,
-    sink: float, error: float, places: Any, scores: Any, work: Any, seen: Any,
+    sink: float, error: float, places: Any, scores: Any, some: Any, work: Any, seen: Any,
 ) -> Any:  # fmt: skip
     """The keys that can have weight and their scores, in places and scores: (how many, how many scored)."""
     part, exact = (hi - lo) // min(max((hi - lo) // SEGMENT, 1), MOST) + 1, 0
@@ -52,7 +53,28 @@ def candidates(
         seen[places[e]] = 1
     floor = lowered(low, error)
     count = select_above(bounds, lo, hi, floor, places)
-    score_places(query, row, keys, base, places, count, scores)
+    if k == 0 and count > FEW:  # the better ones first, which raise the threshold for the others
+        mean = np.float32(0)
+        for e in range(count):
+            mean += bounds[places[e]]
+        mean /= np.float32(count)
+        upper, lower = 0, 0
+        for e in range(count):
+            j = places[e]
+            above = bounds[j] > mean
+            places[upper], some[lower] = j, j
+            upper += above
+            lower += not above
+        score_places(query, row, keys, base, places, upper, scores)
+        low = max(low, threshold(scores, upper, half, low))
+        floor, count = max(floor, lowered(low, error)), upper
+        for e in range(lower):
+            j = some[e]
+            places[count] = j
+            count += bounds[j] > floor
+        score_places(query, row, keys, base, places[upper:], count - upper, scores[upper:])
+    else:
+        score_places(query, row, keys, base, places, count, scores)
     kept = 0
     for e in range(count):
         s, j = scores[e], places[e]
@@ -104,7 +126,7 @@ def weigh(scores: Any, count: int, half: float, low: float, weights: Any) -> Non
 def certified(
     start: int, stop: int, query: Any, each: int, keys: Any, values: Any, packed: Any, bits: int,
     scales: Any, errors: Any, norms: Any, lo: Any, hi: Any, halves: Any, k: int, sinks: Any, context: Any,
-    counts: Any, failed: Any,
+    counts: Any, outcome: Any,
 ) -> None:  # fmt: skip
     """Context (rows, d_v) of query (rows, d), whose rows g · each … share the keys of group g = start … stop.
 
@@ -113,8 +135,8 @@ def certified(
     lo[r] ≤ j < hi[r], and one of score sinks[r] without value. halves (rows,): α − 1 of entmax, or 0 for
     softmax; with k > 0, of the k highest scores. counts (rows, 6) are added to: steps, keys that were visible,
     scores that were computed, weights above 0, and (for a group, in its first row) keys and values that were
-    read. failed[0] = 1 if a number is so large, or so wrong, that nothing is certain: the context is then to
-    be computed in another way.
+    read. outcome (2,): the first is set if a number is so large, or so wrong, that nothing is certain, and the
+    context is to be computed in another way; to the second all scores that were computed are added.
     """
     d, wide = query.shape[1], (query.shape[1] + TILE - 1) // TILE * TILE
     last = 0
@@ -124,7 +146,7 @@ def certified(
     turned, codes = np.empty(d), np.zeros((each, wide), np.int8)
     quads = codes.view(np.int32)
     facts, bounds = np.empty((each, 5), np.float32), np.empty((each, room), np.float32)
-    places = np.empty(room, np.int32)
+    places, some = np.empty(room, np.int32), np.empty(room, np.int32)
     scores, work = np.empty(room, np.float32), np.empty(room, np.float32)
     weights, seen = np.empty(room), np.empty(room, np.uint8)
     flat_keys, flat_values, d_v = keys.reshape(-1), values.reshape(-1), values.shape[2]
@@ -133,7 +155,7 @@ def certified(
         for r in range(each):
             row = group * each + r
             if not prepare(query, row, norms[group], 8.0 if bits == 4 else 64.0, turned, codes[r], facts[r]):
-                failed[0] = 1
+                outcome[0] = 1
                 return
             first, end = min(first, lo[row]), max(end, hi[row])
         first -= first % 8
@@ -152,7 +174,7 @@ def certified(
             half, sink = halves[row], sinks[row]
             count, exact, low = candidates(
                 query, row, bounds[r], lo[row], hi[row], flat_keys, key_base, half, k, sink,
-                np.float64(facts[r, SLACK]), places, scores, work, seen,
+                np.float64(facts[r, SLACK]), places, scores, some, work, seen,
             )  # fmt: skip
             if sink > -np.inf:
                 scores[count], places[count] = sink, -1
@@ -179,6 +201,7 @@ def certified(
             counts[row, STEPS] += 1
             counts[row, SEEN] += hi[row] - lo[row]
             counts[row, SCORED] += exact
+            outcome[1] += exact
             counts[row, SUPPORT] += support
         for j in range(first, end):
             counts[group * each, KEYS] += seen[j] & 1
