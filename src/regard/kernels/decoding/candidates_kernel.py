@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard.kernels.common.compiled import compiled
-from regard.kernels.common.row_loops import inlined
+from regard.kernels.common.row_loops import exactly, inlined
 from regard.kernels.common.simd import (
     above,
     first_bit,
@@ -57,34 +57,42 @@ def score_places(query: Any, row: int, keys: Any, base: int, places: Any, count:
         put_totals(scores, e, a, b, c, f)
 
 
-@compiled(fastmath={"reassoc", "contract", "nsz"})
-def threshold(scores: Any, count: int, half: float, low: float) -> float:
-    """t with Σ [h(θ − t)]₊^(1/h) = 1 of scores[:count], by Newton's method from a lower bound.
+@exactly
+def apart(score: Any, top: float) -> float:
+    """score − top, in this order."""
+    return np.float64(score) - top
 
-    The sum is convex in t and falls (h ≤ 1), so that no step passes the root but by rounding.
+
+@compiled
+def threshold(scores: Any, count: int, half: float, low: float) -> Any:
+    """(max θ, τ) with Σ [h(θ − max θ) − τ]₊^(1/h) = 1 of scores[:count], by Newton's method from below.
+
+    `low` is a score that is below the threshold max θ + τ/h, even after rounding.
+
+    The sum is convex in τ and falls (h ≤ 1), so that no step passes the root but by rounding.
     """
     top = scores[0]
     for e in range(1, count):
         top = max(top, scores[e])
     high = np.float64(top)
-    t = max(-1.0, (low - high) * half)  # h(t − top)
+    t = max(-1.0, (low - high) * half)
     for _ in range(STEPS):
         f, g = 0.0, 0.0
         if half == 0.5:
             for e in range(count):
-                x = (np.float64(scores[e]) - high) * 0.5 - t
+                x = apart(apart(scores[e], high) * 0.5, t)
                 x = max(x, 0.0)
                 f += x * x
                 g += x
             g *= 2.0
         elif half == 1.0:
             for e in range(count):
-                x = (np.float64(scores[e]) - high) - t
+                x = apart(apart(scores[e], high), t)
                 f += max(x, 0.0)
                 g += 1.0 if x > 0.0 else 0.0
         else:
             for e in range(count):
-                x = (np.float64(scores[e]) - high) * half - t
+                x = apart(apart(scores[e], high) * half, t)
                 if x > 0.0:
                     y = x ** (1.0 / half - 1.0)
                     f += x * y
@@ -93,7 +101,7 @@ def threshold(scores: Any, count: int, half: float, low: float) -> float:
         if not move > 1e-11:
             break
         t += move
-    return high + t / half
+    return high, t
 
 
 @compiled
@@ -122,9 +130,10 @@ def kth_largest(x: Any, count: int, k: int) -> Any:
 
 @inlined
 def floor_of(scores: Any, count: int, half: float, k: int, low: float, work: Any) -> float:
-    """The threshold of the map on these scores alone: of the k-th largest, or that of entmax."""
+    """The threshold of the map on these scores alone: of the k-th largest, or that of entmax, as a score."""
     if k == 0:
-        return threshold(scores, count, half, low)
+        top, tau = threshold(scores, count, half, low)
+        return top + tau / half
     if count < k:
         return -np.inf
     for e in range(count):

@@ -14,6 +14,7 @@ from regard.kernels.common.row_loops import inlined
 from regard.kernels.common.simd import prefetch
 from regard.kernels.decoding.bounds_kernel import SLACK, prepare, scan4, scan7
 from regard.kernels.decoding.candidates_kernel import (
+    apart,
     best_of_lanes,
     floor_of,
     kth_largest,
@@ -66,7 +67,7 @@ def candidates(
             upper += above
             lower += not above
         score_places(query, row, keys, base, places, upper, scores)
-        low = max(low, threshold(scores, upper, half, low))
+        low = max(low, floor_of(scores, upper, half, 0, np.float64(floor), work))
         floor, count = max(floor, lowered(low, error)), upper
         for e in range(lower):
             j = some[e]
@@ -81,7 +82,7 @@ def candidates(
         seen[j] = 1
         scores[kept], places[kept] = s, j
         kept += s > floor
-    return kept, exact + count, low
+    return kept, exact + count, np.float64(floor)
 
 
 @inlined
@@ -111,14 +112,14 @@ def weigh(scores: Any, count: int, half: float, low: float, weights: Any) -> Non
         for e in range(1, count):
             top = max(top, np.float64(scores[e]))
         for e in range(count):
-            weights[e] = np.exp(np.float64(scores[e]) - top)
+            weights[e] = np.exp(apart(scores[e], top))
             whole += weights[e]
         for e in range(count):
             weights[e] /= whole
         return
-    t = threshold(scores, count, half, low)
+    top, tau = threshold(scores, count, half, low)
     for e in range(count):
-        x = max((np.float64(scores[e]) - t) * half, 0.0)
+        x = max(apart(apart(scores[e], top) * half, tau), 0.0)
         weights[e] = x * x if half == 0.5 else x if half == 1.0 else x ** (1.0 / half)
 
 
