@@ -122,7 +122,7 @@ def _step(call: Call, form: Form, counts: Counts | None) -> Tensor | str:
         return "flat"
     lo, hi = _whole(rows, first, last)
     if call.mask is not None:
-        ends = call.mask.interval(call.m, call.n, len(batch), query.device)
+        ends = call.mask.interval(call.m, call.n, len(batch), query.device) or _runs(call)
         if ends is None:
             return "mask"
         lo, hi = (end.expand(*batch, m).reshape(-1).numpy().astype(np.int64) + first for end in ends)
@@ -134,6 +134,16 @@ def _step(call: Call, form: Form, counts: Counts | None) -> Tensor | str:
     heads = call.heads if call.groups > 1 else (batch[-1] if len(batch) > 1 else 1)
     context = run_codes(codes, query, rows, m, heads, form, lo, hi, sink, counts)
     return "not finite" if context is None else context.view(*batch, m, context.shape[-1])
+
+
+def _runs(call: Call) -> tuple[Tensor, Tensor] | None:
+    """The ends of intervals of keys that a boolean mask is made of, as padding is; None if it is not."""
+    visible = call.visible(0, call.m)
+    assert visible is not None
+    count = visible.sum(-1)
+    lo, hi = visible.int().argmax(-1), call.n - visible.flip(-1).int().argmax(-1)
+    hi = torch.where(count > 0, hi, lo)
+    return (lo, hi) if torch.equal(hi - lo, count) else None
 
 
 _NO_SINK = np.full(1, -np.inf, np.float32)
