@@ -58,7 +58,8 @@ NAMES = {
     "MAPS": "maps", "SCORES": "scores", "Attended": "attention", "Attention": "attention",
     "Attentive": "core.recorders", "MultiHead": "heads", "Place": "core.place", "attend": "attention",
     "attentions": "recording", "audit": "audits", "explain": "explanations", "intervene": "recording",
-    "attentive": "wrapped", "decoding_stats": "memories", "load": "runs", "record": "recording", "swap": "swap",
+    "attentive": "wrapped", "decoding_stats": "memories", "load": "runs", "record": "recording",
+    "swap": "swap",
 }  # fmt: skip
 __all__ = [*PACKAGES, *NAMES]
 

@@ -1,4 +1,4 @@
-"""The certified backend gives what the definition gives in float64, for every map it takes, or is not taken."""
+"""The certified backend gives what the definition gives in float64, or leaves the call to others."""
 
 from functools import partial
 
@@ -9,8 +9,8 @@ import regard
 from regard.attention import run
 from regard.backends import certified, key_codes
 from regard.core.decoding_counts import known_counts
-from regard.masks import Causal, Lengths, Window
 from regard.maps import Entmax, entmax, entmax15, sparsemax, top_k_softmax, top_k_sparsemax
+from regard.masks import Causal, Lengths, Window
 from regard.memories import Quantised
 from regard.scores import ScaledDot
 
@@ -144,7 +144,9 @@ def test_another_mask_a_bias_and_many_queries_are_for_other_backends():
 @pytest.mark.parametrize("name", ["sparsemax", "entmax15", "top-k softmax", "top-k sparsemax"])
 def test_sinks(name):
     q, k, v = drawn(4, 2, 200, 64)
-    found, expected, counts = attended(q, k, v, MAPS[name], groups=2, sink=torch.tensor([-9.0, 0.0, 2.0, 9.0]))
+    found, expected, counts = attended(
+        q, k, v, MAPS[name], groups=2, sink=torch.tensor([-9.0, 0.0, 2.0, 9.0])
+    )
     close(found, expected)
     assert not counts.fallbacks
 

@@ -70,7 +70,7 @@ def halfway(g, n, d):
 
 
 def along_the_error(g, n, d):
-    """Queries in the direction of what rounding to signs loses: the bound of Cauchy and Schwarz is nearly met."""
+    """Queries along what rounding to signs loses: the bound of Cauchy and Schwarz is nearly met."""
     q, k = random(g, n, d)
     lost = k - k.sign() * k.abs().mean(-1, keepdim=True)
     return 3 * lost[torch.randint(n, (QUERIES,), generator=g)], k

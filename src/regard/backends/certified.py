@@ -47,10 +47,12 @@ class Form(NamedTuple):
 def form_of(map: Callable[..., Tensor]) -> Form | None:
     """The form of a map; None if it is not one of those that this backend takes."""
     settings: dict[str, Any] = {}
-    while isinstance(map, partial):
-        if map.args:
+    inner: Any = map
+    while isinstance(inner, partial):
+        if inner.args:
             return None
-        map, settings = map.func, {**map.keywords, **settings}
+        inner, settings = inner.func, {**inner.keywords, **settings}
+    map = inner
     if map in (top_k_softmax, top_k_sparsemax):
         k = settings.pop("k", DEFAULT_K)
         found = Form(0.0 if map is top_k_softmax else 1.0, k)
@@ -201,7 +203,9 @@ def _halves(rows: int, number: float) -> NDArray[np.float64]:
     return found
 
 
-def attend_by_codes(codes: KeyCodes, first: int, last: int, query: Tensor, map: Any, counts: Counts | None = None) -> Tensor | None:
+def attend_by_codes(
+    codes: KeyCodes, first: int, last: int, query: Tensor, map: Any, counts: Counts | None = None
+) -> Tensor | None:
     """Context (..., m, d_v) of query (..., m, d), which is scaled, with all keys visible; None as above."""
     form = form_of(MAPS[map].function if isinstance(map, str) else map)
     rows = query.shape[:-1].numel()

@@ -18,7 +18,7 @@ WIDTHS = range(32, 257, 8)
 
 
 def can_encode(keys: Tensor, values: Tensor) -> bool:
-    """Whether these (..., n, d) are what the kernels take: float32, of widths 32 to 256, on a CPU with AVX2."""
+    """Whether the kernels take these (..., n, d): float32, widths 32 to 256, on a CPU with AVX2."""
     return (
         keys.dtype == values.dtype == torch.float32
         and keys.dim() > 2
@@ -59,9 +59,7 @@ class KeyCodes:
         """Make the codes of the keys that have none, up to position n."""
         if self.coded < n:
             encode = load_kernels("regard.kernels.decoding.key_codes_kernel").encode
-            encode(
-                self.keys, self.coded, n, self.bits, self.packed, self.scales, self.errors, self.norms
-            )
+            encode(self.keys, self.coded, n, self.bits, self.packed, self.scales, self.errors, self.norms)
             self.coded = n
 
     def append(self, keys: Tensor, values: Tensor, at: int) -> None:

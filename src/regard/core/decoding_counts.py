@@ -1,4 +1,4 @@
-"""What the certified backend counts for each attention: keys read, support, fallbacks. Kept as long as it is."""
+"""What the certified backend counts for each attention: keys read, support, fallbacks."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -29,9 +29,7 @@ class Counts:
 
     def by_head(self) -> NDArray[np.int64]:
         """(heads, columns): sums over sequences and queries."""
-        found = [
-            table.reshape(b, heads, m, -1).sum((0, 2)) for (b, heads, m), table in self.tables.items()
-        ]
+        found = [table.reshape(b, heads, m, -1).sum((0, 2)) for (b, heads, m), table in self.tables.items()]
         return np.sum(found, 0, dtype=np.int64) if found else np.zeros((0, len(COLUMNS)), np.int64)
 
 

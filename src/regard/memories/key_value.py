@@ -7,6 +7,7 @@ autograd graph.
 """
 
 import copy
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -43,7 +44,7 @@ class KeyValue:
 
     @property
     def codes(self) -> tuple[KeyCodes, int, int] | None:
-        """Codes of the keys, and between which positions of their buffers these are; None if there are none."""
+        """Codes of the keys, and between which positions of their buffers these are; None: there are none."""
         return None
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -70,7 +71,7 @@ class KeyValue:
         self._n = need
         return self.keys, self.values
 
-    def copy(self) -> "KeyValue":
+    def copy(self) -> Self:
         """An independent cache with the same keys and values."""
         return copy.copy(self)
 

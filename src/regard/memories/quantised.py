@@ -22,7 +22,7 @@ from regard.memories.key_value import ROOM, KeyValue
 
 
 class Quantised(KeyValue):
-    """Keys (..., n, d_k) and values (..., n, d_v) so far, with codes of `bits` bits; codes from n = `long` on."""
+    """Keys (..., n, d_k) and values (..., n, d_v) so far; from n = `long` on with codes of `bits` bits."""
 
     def __init__(self, *, grows: bool = True, clean: bool = False, bits: int = 4, long: int = LONG):
         super().__init__(grows=grows, clean=clean)
@@ -145,7 +145,7 @@ class Quantised(KeyValue):
             if before is not None:
                 new[..., : end - begin, :] = before[..., begin:end, :]
         self._keys, self._values = made
-        self._store = KeyCodes(*made, self.bits)
+        self._store = KeyCodes(self._keys, self._values, self.bits)
         if old is not None:
             self._store.copy_from(old, begin, end)
         self._first, self._taken = self._first - begin, [end - begin]

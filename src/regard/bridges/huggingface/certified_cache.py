@@ -1,4 +1,4 @@
-"""transformers' cache with ours in it, so that `generate` of a swapped model decodes on the certified backend.
+"""transformers' cache with ours in it: `generate` of a swapped model decodes on the certified backend.
 
 `generate` makes its cache by one method of the model; here that method is followed by another, which puts
 layers of ours in the place of plain ones. The keys that a layer returns carry its codes as an attribute,
@@ -20,16 +20,14 @@ CODES = "_regard_codes"
 METHOD = "_prepare_cache_for_generation"
 
 
-class CertifiedLayer(DynamicLayer):
+class CertifiedLayer(DynamicLayer):  # type: ignore[misc]
     """Keys and values of one layer, in a cache of ours."""
 
     def __init__(self, **other: Any):
         super().__init__(**other)
         self.held = Quantised()
 
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
-    ) -> tuple[Tensor, Tensor]:
+    def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Append (b, heads, k, d); returns all so far."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)

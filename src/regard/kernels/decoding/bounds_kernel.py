@@ -69,7 +69,10 @@ def put_bounds(total: Any, scale: Any, error: Any, facts: Any, row: int, bounds:
 
 
 @inlined
-def scan4(packed: Any, scales: Any, errors: Any, codes: Any, wide: int, facts: Any, rows: int, first: int, last: int, bounds: Any) -> None:  # fmt: skip
+def scan4(
+    packed: Any, scales: Any, errors: Any, codes: Any, wide: int, facts: Any, rows: int, first: int,
+    last: int, bounds: Any,
+) -> None:  # fmt: skip
     """bounds[:rows, first : last] of 4-bit codes; first is a multiple of 8, last is rounded up to one."""
     room, quads = bounds.shape[1], wide // 4
     for j in range(first, last, 8):
@@ -109,7 +112,10 @@ def scan4(packed: Any, scales: Any, errors: Any, codes: Any, wide: int, facts: A
 
 
 @inlined
-def scan7(packed: Any, scales: Any, errors: Any, codes: Any, wide: int, facts: Any, rows: int, first: int, last: int, bounds: Any) -> None:  # fmt: skip
+def scan7(
+    packed: Any, scales: Any, errors: Any, codes: Any, wide: int, facts: Any, rows: int, first: int,
+    last: int, bounds: Any,
+) -> None:  # fmt: skip
     """The same of 7-bit codes."""
     room, quads = bounds.shape[1], wide // 4
     for j in range(first, last, 8):

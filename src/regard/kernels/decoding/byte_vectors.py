@@ -25,8 +25,9 @@ Bytes, Shorts, Ints, Floats = (
 @cache
 def has_byte_products() -> bool:
     """Whether this machine, as Numba compiles for it, has AVX2."""
-    from numba.core import config
+    from numba.core import config as found
 
+    config: Any = found
     features = str(config.CPU_FEATURES or "")
     if features:
         return "+avx2" in features
@@ -55,7 +56,7 @@ def load_bytes(typing: Any, array: Any, at: Any) -> Any:
     """32 bytes from a flat index of a contiguous array of bytes."""
 
     def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.load(_at(context, builder, array, *args, BYTES), align=1)
+        return builder.load(_at(context, builder, array, args[0], args[1], BYTES), align=1)
 
     return Bytes(array, types.intp), code
 
@@ -65,7 +66,7 @@ def load_ints(typing: Any, array: Any, at: Any) -> Any:
     """8 numbers from a flat index of a contiguous array of int32."""
 
     def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.load(_at(context, builder, array, *args, INTS), align=4)
+        return builder.load(_at(context, builder, array, args[0], args[1], INTS), align=4)
 
     return Ints(array, types.intp), code
 
@@ -75,7 +76,7 @@ def four_bytes(typing: Any, array: Any, at: Any) -> Any:
     """The 4 bytes of one int32, 8 times."""
 
     def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        one = builder.load(_at(context, builder, array, *args, I32), align=4)
+        one = builder.load(_at(context, builder, array, args[0], args[1], I32), align=4)
         nothing = ir.Constant(INTS, ir.Undefined)
         first = builder.insert_element(nothing, one, I32(0))
         return builder.bitcast(builder.shuffle_vector(first, nothing, ir.Constant(INTS, None)), BYTES)

@@ -129,7 +129,7 @@ def kth_largest(x: Any, count: int, k: int) -> Any:
 
 
 @inlined
-def floor_of(scores: Any, count: int, half: float, k: int, low: float, work: Any) -> float:
+def floor_of(scores: Any, count: int, half: float, k: int, low: float, work: Any) -> Any:
     """The threshold of the map on these scores alone: of the k-th largest, or that of entmax, as a score."""
     if k == 0:
         top, tau = threshold(scores, count, half, low)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from regard.kernels.common.compiled import compiled
+from regard.kernels.common.row_loops import exactly
 from regard.kernels.decoding.bounds_kernel import SLACK, prepare, scan4, scan7
 from regard.kernels.decoding.candidates_kernel import kth_largest
 from regard.kernels.decoding.certified_kernel import ROOM, candidates
@@ -13,8 +14,8 @@ from regard.kernels.decoding.key_codes_kernel import TILE
 REFUSED, LOW, LOST, CHECKED = range(4)
 
 
-@compiled(fastmath=False)
-def definition(scores: Any, count: int, half: float, k: int, work: Any) -> float:
+@exactly
+def definition(scores: Any, count: int, half: float, k: int, work: Any) -> Any:
     """The threshold of the map in float64, by bisection: keys above it, and no others, have weight."""
     if k > 0:
         for j in range(count):

@@ -134,10 +134,11 @@ def certified(
     keys (groups, capacity, d) and values (groups, capacity, d_v); packed (groups, bytes), scales, errors
     (groups, capacity in blocks of 8) and norms (groups, 2) are as `encode` writes them. Row r sees the keys
     lo[r] ≤ j < hi[r], and one of score sinks[r] without value. halves (rows,): α − 1 of entmax, or 0 for
-    softmax; with k > 0, of the k highest scores. counts (rows, 6) are added to: steps, keys that were visible,
-    scores that were computed, weights above 0, and (for a group, in its first row) keys and values that were
-    read. outcome (2,): the first is set if a number is so large, or so wrong, that nothing is certain, and the
-    context is to be computed in another way; to the second all scores that were computed are added.
+    softmax; with k > 0, of the k highest scores. counts (rows, 6) are added to: steps, keys that were
+    visible, scores that were computed, weights above 0, and (for a group, in its first row) keys and values
+    that were read. outcome (2,): the first is set if a number is so large, or so wrong, that nothing is
+    certain, and the context is to be computed in another way; to the second all scores that were computed are
+    added.
     """
     d, wide = query.shape[1], (query.shape[1] + TILE - 1) // TILE * TILE
     last = 0

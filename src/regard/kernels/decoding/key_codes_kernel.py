@@ -1,6 +1,6 @@
 """Keys as small integers: rotated, scaled, rounded, with the norm of what the rounding lost.
 
-    k̂ⱼ = sⱼ cⱼ,    cᵢ from −8 to 7, or −64 to 63        εⱼ ≥ ‖R kⱼ − k̂ⱼ‖        R: Hadamard's rotation, in blocks
+    k̂ⱼ = sⱼ cⱼ,    cᵢ from −8 to 7, or −64 to 63        εⱼ ≥ ‖R kⱼ − k̂ⱼ‖        R: Hadamard's rotation
 
 A rotation changes no dot product and no norm, and spreads the few large dimensions that keys of trained
 models have over all. Its blocks are the largest powers of two that divide the width. The scale of a key is
