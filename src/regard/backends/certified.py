@@ -44,8 +44,13 @@ class Form(NamedTuple):
     k: int = 0  # of the k highest scores; 0: of all
 
 
+_ENTMAX15 = Form(0.5)
+
+
 def form_of(map: Callable[..., Tensor]) -> Form | None:
     """The form of a map; None if it is not one of those that this backend takes."""
+    if map is entmax15:
+        return _ENTMAX15
     settings: dict[str, Any] = {}
     inner: Any = map
     while isinstance(inner, partial):
@@ -62,7 +67,7 @@ def form_of(map: Callable[..., Tensor]) -> Form | None:
         alpha = map.alpha
     elif map is entmax:
         alpha = settings.pop("alpha", 1.5)
-    elif map is entmax15 or map is sparsemax:
+    elif map is entmax15 or map is sparsemax:  # the first inside a partial
         alpha = 1.5 if map is entmax15 else 2.0
     if settings or alpha is None:
         return None

@@ -15,7 +15,9 @@ from regard.kernels.common.simd import add, fma, load, splat, store, zeros
 from regard.kernels.decoding.byte_vectors import (
     as_floats,
     byte_products,
+    dots,
     four_bytes,
+    has_byte_dots,
     high_nibbles,
     load_bytes,
     low_nibbles,
@@ -69,7 +71,7 @@ def put_bounds(total: Any, scale: Any, error: Any, facts: Any, row: int, bounds:
 
 
 @inlined
-def scan4(
+def scan4_pairs(
     packed: Any, scales: Any, errors: Any, codes: Any, wide: int, facts: Any, rows: int, first: int,
     last: int, bounds: Any,
 ) -> None:  # fmt: skip
@@ -112,6 +114,46 @@ def scan4(
 
 
 @inlined
+def scan4_dots(
+    packed: Any, scales: Any, errors: Any, codes: Any, wide: int, facts: Any, rows: int, first: int,
+    last: int, bounds: Any,
+) -> None:  # fmt: skip
+    """The same where sums of four products are one instruction."""
+    room, quads = bounds.shape[1], wide // 4
+    for j in range(first, last, 8):
+        scale, error, base = load(scales, j), load(errors, j), j * (wide // 2)
+        row = 0
+        while row + 3 <= rows:
+            a = b = c = x = y = z = no_ints()
+            q0 = row * quads
+            for tile in range(0, wide // 8, 4):
+                for g in range(4):
+                    v, q = load_bytes(packed, base + 32 * (tile + g)), q0 + 2 * (tile + g)
+                    k, h = low_nibbles(v), high_nibbles(v)
+                    a, x = dots(a, k, four_bytes(codes, q)), dots(x, h, four_bytes(codes, q + 1))
+                    q += quads
+                    b, y = dots(b, k, four_bytes(codes, q)), dots(y, h, four_bytes(codes, q + 1))
+                    q += quads
+                    c, z = dots(c, k, four_bytes(codes, q)), dots(z, h, four_bytes(codes, q + 1))
+            put_bounds(plus(a, x), scale, error, facts, row, bounds, row * room + j)
+            put_bounds(plus(b, y), scale, error, facts, row + 1, bounds, (row + 1) * room + j)
+            put_bounds(plus(c, z), scale, error, facts, row + 2, bounds, (row + 2) * room + j)
+            row += 3
+        while row < rows:
+            a = x = no_ints()
+            for tile in range(0, wide // 8, 4):
+                for g in range(4):
+                    v, q = load_bytes(packed, base + 32 * (tile + g)), row * quads + 2 * (tile + g)
+                    a = dots(a, low_nibbles(v), four_bytes(codes, q))
+                    x = dots(x, high_nibbles(v), four_bytes(codes, q + 1))
+            put_bounds(plus(a, x), scale, error, facts, row, bounds, row * room + j)
+            row += 1
+
+
+scan4 = scan4_dots if has_byte_dots() else scan4_pairs
+
+
+@inlined
 def scan7(
     packed: Any, scales: Any, errors: Any, codes: Any, wide: int, facts: Any, rows: int, first: int,
     last: int, bounds: Any,
@@ -127,9 +169,9 @@ def scan7(
             for tile in range(0, quads, 8):
                 for g in range(8):
                     k, q = load_bytes(packed, base + 32 * (tile + g)), q0 + tile + g
-                    a = plus(a, pair_sums(byte_products(k, four_bytes(codes, q))))
-                    b = plus(b, pair_sums(byte_products(k, four_bytes(codes, q + quads))))
-                    c = plus(c, pair_sums(byte_products(k, four_bytes(codes, q + 2 * quads))))
+                    a = dots(a, k, four_bytes(codes, q))
+                    b = dots(b, k, four_bytes(codes, q + quads))
+                    c = dots(c, k, four_bytes(codes, q + 2 * quads))
             put_bounds(a, scale, error, facts, row, bounds, row * room + j)
             put_bounds(b, scale, error, facts, row + 1, bounds, (row + 1) * room + j)
             put_bounds(c, scale, error, facts, row + 2, bounds, (row + 2) * room + j)
@@ -139,6 +181,6 @@ def scan7(
             for tile in range(0, quads, 8):
                 for g in range(8):
                     k = load_bytes(packed, base + 32 * (tile + g))
-                    a = plus(a, pair_sums(byte_products(k, four_bytes(codes, row * quads + tile + g))))
+                    a = dots(a, k, four_bytes(codes, row * quads + tile + g))
             put_bounds(a, scale, error, facts, row, bounds, row * room + j)
             row += 1

@@ -1,7 +1,7 @@
-"""Vectors of small integers inside kernels: products of 4-bit and 7-bit codes, by AVX2's vpmaddubsw.
+"""Vectors of small integers inside kernels: products of 4-bit and 7-bit codes, by vpmaddubsw or vpdpbusd.
 
-LLVM does not find this instruction in a loop over bytes, and without it a scan of codes is slower than one of
-float32. Where the machine has no AVX2, nothing here may be compiled: see `has_byte_products`.
+LLVM does not find these instructions in a loop over bytes, and without them a scan of codes is slower than
+one of float32. Where the machine has no AVX2, nothing here may be compiled: see `has_byte_products`.
 """
 
 from functools import cache
@@ -23,15 +23,26 @@ Bytes, Shorts, Ints, Floats = (
 
 
 @cache
-def has_byte_products() -> bool:
-    """Whether this machine, as Numba compiles for it, has AVX2."""
+def _features() -> set[str]:
+    """What the machine that Numba compiles for can do."""
     from numba.core import config as found
 
     config: Any = found
-    features = str(config.CPU_FEATURES or "")
-    if features:
-        return "+avx2" in features
-    return config.CPU_NAME in (None, "") and bool(binding.get_host_cpu_features().get("avx2"))
+    if config.CPU_FEATURES:
+        return {name[1:] for name in str(config.CPU_FEATURES).split(",") if name.startswith("+")}
+    if config.CPU_NAME not in (None, "", "host"):
+        return set()
+    return {name for name, there in binding.get_host_cpu_features().items() if there}
+
+
+def has_byte_products() -> bool:
+    """Whether there is vpmaddubsw: AVX2."""
+    return "avx2" in _features()
+
+
+def has_byte_dots() -> bool:
+    """Whether there is vpdpbusd for 256 bits: VNNI."""
+    return {"avx512vnni", "avx512vl"} <= _features()
 
 
 def _everywhere(kind: Any, x: int) -> Any:
@@ -119,6 +130,21 @@ def pair_sums(typing: Any, a: Any) -> Any:
         return _call(builder, "llvm.x86.avx2.pmadd.wd", INTS, args[0], _everywhere(SHORTS, 1))
 
     return Ints(Shorts), code
+
+
+@intrinsic
+def dots(typing: Any, total: Any, unsigned: Any, signed: Any) -> Any:
+    """Four products of bytes added to each of 8 integers: vpdpbusd, or what it stands for."""
+
+    def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        if has_byte_dots():
+            a, b = (builder.bitcast(one, INTS) for one in args[1:])
+            return _call(builder, "llvm.x86.avx512.vpdpbusd.256", INTS, args[0], a, b)
+        pairs = _call(builder, "llvm.x86.avx2.pmadd.ub.sw", SHORTS, *args[1:])
+        four = _call(builder, "llvm.x86.avx2.pmadd.wd", INTS, pairs, _everywhere(SHORTS, 1))
+        return builder.add(args[0], four)
+
+    return Ints(Ints, Bytes, Bytes), code
 
 
 @intrinsic
