@@ -135,7 +135,7 @@ def test_memory():
 @pytest.mark.parametrize("rotary", [False, True])
 def test_steps_of_heads_equal_the_whole(map, rotary):
     torch.manual_seed(0)
-    score = regard.positions.Rotary(regard.scores.ScaledDot()) if rotary else "scaled_dot"
+    score = regard.positions.Rotary(32) if rotary else "scaled_dot"
     heads = regard.MultiHead(128, 4, key_value_heads=2, map=map, score=score).eval()
     x = 3 * torch.randn(2, 60, 128)
     with torch.no_grad():

@@ -133,14 +133,16 @@ def _step(call: Call, form: Form, counts: Counts | None) -> Tensor | str:
         if ends is None:
             return "mask"
         lo, hi = (end.expand(*batch, m).reshape(-1).numpy().astype(np.int64) + first for end in ends)
-    sink = _NO_SINK
+    sink = None
     if call.sink is not None:
-        sink = call.sink.detach().float().expand(*batch, m).reshape(-1).numpy()
+        sink = call.sink.detach().float().expand(*batch, m).reshape(-1).numpy().astype(np.float64)
         if not np.isfinite(sink).all():
             return "sink"
     heads = call.heads if call.groups > 1 else (batch[-1] if len(batch) > 1 else 1)
-    context = run_codes(codes, query, rows, m, heads, form, lo, hi, sink, counts)
-    return "not finite" if context is None else context.view(*batch, m, context.shape[-1])
+    flat = query.detach().reshape(rows, -1).numpy()
+    pairs = rows * call.n if call.mask is None else int((hi - lo).sum())
+    context = run_codes(codes, flat, m, heads, form, lo, hi, pairs, sink, counts)
+    return "not finite" if context is None else torch.from_numpy(context).view(*batch, m, -1)
 
 
 def _runs(call: Call) -> tuple[Tensor, Tensor] | None:
@@ -153,7 +155,6 @@ def _runs(call: Call) -> tuple[Tensor, Tensor] | None:
     return (lo, hi) if torch.equal(hi - lo, count) else None
 
 
-_NO_SINK = np.full(1, -np.inf, np.float32)
 _ends: dict[tuple[int, int, int], tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
 
@@ -169,31 +170,33 @@ def _whole(rows: int, first: int, last: int) -> tuple[NDArray[np.int64], NDArray
 
 
 def run_codes(
-    codes: KeyCodes, query: Tensor, rows: int, m: int, heads: int, form: Form, lo: NDArray[np.int64],
-    hi: NDArray[np.int64], sink: NDArray[np.float32], counts: Counts | None,
-) -> Tensor | None:  # fmt: skip
-    """Context (rows, d_v) of query (..., m, d) in as many rows; None if a number is not finite, or huge."""
-    kernel = load_kernels(WHERE).certified
+    codes: KeyCodes, query: NDArray[np.float32], m: int, heads: int, form: Form, lo: NDArray[np.int64],
+    hi: NDArray[np.int64], pairs: int, sink: NDArray[np.float64] | None, counts: Counts | None,
+) -> NDArray[np.float32] | None:  # fmt: skip
+    """Context (rows, d_v) of query (rows, d), which sees so many pairs; None if a number is huge, or none."""
+    rows, groups, outcome = len(query), len(codes.keys), np.zeros(2, np.int64)
     if isinstance(form.half, Tensor):
         halves = form.half.view(1, heads, 1).expand(rows // heads // m, heads, m).reshape(-1).numpy()
     else:
-        halves = _halves(rows, form.half)
-    sinks = sink if len(sink) == rows else _halves(rows, -np.inf)
+        halves = _filled_with(rows, form.half)
     if counts is None:
         table = np.zeros((rows, len(COLUMNS)), np.int64)
     else:
         table = counts.table(rows // heads // m, heads, m)
         if not counts.shape:
-            counts.shape.update(codes.sizes(rows // len(codes.keys) // m))
-    groups, outcome = len(codes.keys), np.zeros(2, np.int64)
-    context = query.new_empty(rows, codes.values.shape[-1])
-    over_rows(
-        kernel, groups, rows * (int(hi[0]) - int(lo[0])), query.detach().reshape(rows, -1).numpy(),
-        rows // groups, codes.keys, codes.values, codes.packed, codes.bits, codes.scales, codes.errors,
-        codes.norms, lo, hi, halves, form.k, sinks, context.numpy(),
-        table, outcome, least=LEAST,
+            counts.shape.update(codes.sizes(rows // groups // m))
+    context = np.empty((rows, codes.values.shape[-1]), np.float32)
+    kernel = load_kernels(WHERE).certified
+    arguments = (
+        query, rows // groups, codes.keys, codes.values, codes.packed, codes.bits, codes.scales, codes.errors,
+        codes.norms, lo, hi, halves, form.k, _filled_with(rows, -np.inf) if sink is None else sink, context,
+        table, outcome,
     )  # fmt: skip
-    if outcome[1] > FLAT * rows * (int(hi[0]) - int(lo[0])):
+    if pairs < 2 * LEAST:
+        kernel(0, groups, *arguments)
+    else:
+        over_rows(kernel, groups, pairs, *arguments, least=LEAST)
+    if outcome[1] > FLAT * pairs:
         codes.pause = PAUSE
     return None if outcome[0] else context
 
@@ -201,7 +204,7 @@ def run_codes(
 _filled: dict[tuple[int, float], NDArray[np.float64]] = {}
 
 
-def _halves(rows: int, number: float) -> NDArray[np.float64]:
+def _filled_with(rows: int, number: float) -> NDArray[np.float64]:
     found = _filled.get((rows, number))
     if found is None:
         found = _filled[rows, number] = np.full(rows, number)
@@ -209,14 +212,23 @@ def _halves(rows: int, number: float) -> NDArray[np.float64]:
 
 
 def attend_by_codes(
-    codes: KeyCodes, first: int, last: int, query: Tensor, map: Any, counts: Counts | None = None
+    codes: KeyCodes,
+    first: int,
+    last: int,
+    query: Tensor,
+    scale: float,
+    map: Any,
+    counts: Counts | None = None,
 ) -> Tensor | None:
-    """Context (..., m, d_v) of query (..., m, d), which is scaled, with all keys visible; None as above."""
+    """Context (..., m, d_v) of query (..., m, d) times scale, with all keys visible; None as above."""
     form = form_of(MAPS[map].function if isinstance(map, str) else map)
-    rows = query.shape[:-1].numel()
-    if form is None or query.dtype != torch.float32 or rows % max(len(codes.keys), 1):
+    if form is None or query.dtype != torch.float32:
         return None
-    heads, m = query.shape[-3], query.shape[-2]
-    lo, hi = _whole(rows, first, last)
-    found = run_codes(codes, query, rows, m, heads, form, lo, hi, _NO_SINK, counts)
-    return None if found is None else found.view(*query.shape[:-1], found.shape[-1])
+    *batch, heads, m, d = query.shape
+    scaled = query.detach().numpy().reshape(-1, d) * np.float32(scale)
+    rows = len(scaled)
+    if rows % max(len(codes.keys), 1):
+        return None
+    pairs = rows * (last - first)
+    found = run_codes(codes, scaled, m, heads, form, *_whole(rows, first, last), pairs, None, counts)
+    return None if found is None else torch.from_numpy(found.reshape(*batch, heads, m, -1))

@@ -87,7 +87,7 @@ class Quantised(KeyValue):
         """
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         found = self.codes
-        return None if found is None else attend_by_codes(*found, query * scale, map, counts)
+        return None if found is None else attend_by_codes(*found, query, scale, map, counts)
 
     def select(self, index: Tensor) -> None:
         store, first, n = self._store, self._first, self._n
