@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from regard.explanations import explain as explain
     from regard.heads import MultiHead as MultiHead
     from regard.maps import MAPS as MAPS
+    from regard.memories import decoding_stats as decoding_stats
     from regard.recording import attentions as attentions
     from regard.recording import intervene as intervene
     from regard.recording import record as record
@@ -57,7 +58,8 @@ NAMES = {
     "MAPS": "maps", "SCORES": "scores", "Attended": "attention", "Attention": "attention",
     "Attentive": "core.recorders", "MultiHead": "heads", "Place": "core.place", "attend": "attention",
     "attentions": "recording", "audit": "audits", "explain": "explanations", "intervene": "recording",
-    "attentive": "wrapped", "load": "runs", "record": "recording", "swap": "swap",
+    "attentive": "wrapped", "decoding_stats": "memories", "load": "runs", "record": "recording",
+    "swap": "swap",
 }  # fmt: skip
 __all__ = [*PACKAGES, *NAMES]
 

@@ -45,6 +45,7 @@ def swap(
     temperature: float | Sequence[float] | Tensor = 1.0,
     heads: Sequence[int] | None = None,
     paths: str | Sequence[str] = "*",
+    cache: str | None = None,
 ) -> Model:
     """Give every attention whose path fits this map and score, in place; returns the model.
 
@@ -52,11 +53,14 @@ def swap(
     calls it in a helper function is named by its path. `regard.attentions(model)` lists them then. With
     map=None they become what they were. Attentions of libraries that there is a bridge to
     (`regard.core.bridges`: transformers) are swapped as well; there scores are divided by the temperature,
-    one number or one for each head, before the map, and `heads` says which heads are meant.
+    one number or one for each head, before the map, and `heads` says which heads are meant. With
+    cache="certified" their `generate` keeps codes of the keys, and steps with a sparse map read few keys.
 
     A map or score that is a module is copied for each attention; what it learns is new to an optimizer that
     already exists (`add_param_group`). Swap again to change the map again.
     """
+    if cache not in (None, "certified"):
+        raise ValueError(f'cache must be "certified" or None, for the cache of the library; got {cache!r}.')
     theirs = {bridge: bridge.attentions(model) for bridge in bridges()}
     bridged = {
         bridge: {path: module for path, module in found.items() if _fits(path, paths)}
@@ -72,6 +76,8 @@ def swap(
     if not any(bridged.values()):
         _refuse_bridged(model, theirs, paths)
     found = _found(model, paths, needed=not any(bridged.values()) and not called)
+    if cache is not None and not any(bridged.values()):
+        raise TypeError("cache= is for models of transformers; caches of MultiHead choose by their map.")
     by_head = heads is not None or isinstance(temperature, Sequence | Tensor) or temperature != 1
     if by_head and (found or called):
         raise TypeError(
@@ -80,7 +86,7 @@ def swap(
         )
     for bridge, modules in bridged.items():
         if modules:
-            bridge.swap(model, modules, map, score, temperature, heads)
+            bridge.swap(model, modules, map, score, temperature, heads, cache)
     made = [(resolve_map(map), resolve_score(score, module.head_dim, module.head_dim)) for module in found]
     for caller in called.values():
         wrap(caller, map, score)

@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.backends.groups import copied, merged, merged_place, split, split_products
+from regard.backends.key_codes import KeyCodes
+from regard.core.decoding_counts import Counts
 from regard.core.place import Place
 from regard.core.recorders import Change
 from regard.core.shapes import joined, widened
@@ -39,6 +41,8 @@ class Call:
     )
     value_term: ValueTerm | None = None  # of weights (..., m, n) and place: added to the context
     factor: float = 1.0  # of the scores: a temperature of the map, taken out of it
+    codes: tuple[KeyCodes, int, int] | None = None  # of the keys in a cache, and which of them these are
+    counts: Counts | None = None  # where the certified backend counts
 
     @property
     def m(self) -> int:

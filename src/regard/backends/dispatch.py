@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from regard.backends import flash, sparse, step
+from regard.backends import certified, flash, sparse, step
 from regard.backends.blocks import blocks, by_rows, size
 from regard.backends.call import Call
 from regard.backends.plain import plain
@@ -23,6 +23,8 @@ def dispatch(call: Call) -> tuple[Tensor, Tensor | None]:
         return plain(call)
     if transformed():
         return plain(call)[0], None
+    if call.codes is not None and (context := certified.certified(call)) is not None:
+        return context, None
     if step.takes(call) and (context := step.step(call)) is not None:
         return context, None
     if (context := flash.flash(call)) is not None:

@@ -74,16 +74,41 @@ def attention(
 
 
 @bench.command()
-def decoding(quick: Quick = False, as_json: AsJson = False) -> None:
+def decoding(
+    quick: Quick = False,
+    as_json: AsJson = False,
+    plot: Plot = None,
+    keys: Path | None = Option(
+        None,
+        "--keys",
+        metavar="FILE",
+        help="Measure certified steps instead, on queries, keys and values of a model (safetensors).",
+    ),
+) -> None:
     """Measure beam search against the `generate` of transformers, with the same weights and outputs.
 
     Needs transformers: `pip install 'regard[hf]'`.
 
-    Example:
+    With --keys: one step of exact sparse decoding that reads codes of the keys, against SDPA and an exact
+    scan; time, bytes read, memory, keys lost. FILE has layerL.keys, layerL.values (key/value heads, n, d),
+    layerL.queries (heads, m, d) for some L, and positions (m).
+
+    Examples:
 
     - `regard bench decoding --json > decoding.json`
+
+    - `regard bench decoding --keys qkv.safetensors --json`
     """
-    measure("decoding", quick, as_json)
+    if keys is None:
+        measure("decoding", quick, as_json, plot)
+        return
+    from regard.bench.certified_step import layers
+
+    try:
+        layers(keys)
+    except ValueError as error:
+        fail(error)
+    measure("certified_step", quick, as_json, plot, keys=keys)
 
 
 @bench.command()

@@ -29,7 +29,7 @@ from regard.core.shapes import check, check_rate
 from regard.maps.table import facts_of
 from regard.masks import Causal, Mask, Window, as_mask
 from regard.masks.mask import Given
-from regard.memories import Branches, KeyValue
+from regard.memories import Branches, KeyValue, cache_for
 from regard.scores import Score
 
 SMALL = 0.5  # initial gain of queries and keys for sparse maps: a key of weight 0 gets no gradient
@@ -151,7 +151,12 @@ class MultiHead(Attentive):
         return run(
             q, k, v, self.score, self.map, mask, sees, place, dropout, self, self._joined,
             sink=self.sink, groups=self.groups, value_term=self.value_term,
+            codes=None if cache is None else cache.codes,
         )  # fmt: skip
+
+    def new_cache(self) -> KeyValue:
+        """An empty cache for the keys and values of this attention: with codes, if its map is sparse."""
+        return cache_for(self.map)
 
     def step(self, x: Tensor, past: Branches, layer: int) -> Tensor:
         """Self-attention of the next position of r hypotheses, x (r, 1, width): its context (r, 1, width).
@@ -200,7 +205,7 @@ class MultiHead(Attentive):
         if mask is not None:
             seen, _ = as_mask(mask).seen(1, keys.shape[-2], keys.dim() - 1, keys.device)
             keys, values = zeroed(keys, by_any_head(seen)), zeroed(values, by_any_head(seen))
-        cache = KeyValue(grows=False, clean=mask is not None)
+        cache = cache_for(self.map, grows=False, clean=mask is not None)
         self._projected(keys, values, cache, None)
         return cache
 

@@ -7,10 +7,12 @@ autograd graph.
 """
 
 import copy
+from typing import Self
 
 import torch
 from torch import Tensor
 
+from regard.backends.key_codes import KeyCodes
 from regard.core.errors import ShapeError
 
 ROOM = 16  # least spare capacity, in positions
@@ -40,6 +42,11 @@ class KeyValue:
         """(..., n, d_v)."""
         return _upto(self._values, self._n)
 
+    @property
+    def codes(self) -> tuple[KeyCodes, int, int] | None:
+        """Codes of the keys, and between which positions of their buffers these are; None: there are none."""
+        return None
+
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Append keys (..., k, d_k) and values (..., k, d_v); returns all so far."""
         n, need = self._n, self._n + keys.shape[-2]
@@ -64,7 +71,7 @@ class KeyValue:
         self._n = need
         return self.keys, self.values
 
-    def copy(self) -> "KeyValue":
+    def copy(self) -> Self:
         """An independent cache with the same keys and values."""
         return copy.copy(self)
 

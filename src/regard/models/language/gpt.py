@@ -14,7 +14,7 @@ Departs from the paper: rotary positions, embeddings times √width, and squared
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from torch import Tensor, nn
 
@@ -108,7 +108,9 @@ class GPT(LanguageModel):
         self, embedded: Tensor, state: Past | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, Past]:
         x, mask = embedded, Causal() if lengths is None else Causal() & Lengths(lengths)
-        past = tuple(cache.copy() for cache in state or ()) or tuple(KeyValue() for _ in self.layers)
+        past = tuple(cache.copy() for cache in state or ()) or tuple(
+            cast(MultiHead, cast(SelfAttentionLayer, layer).attention).new_cache() for layer in self.layers
+        )
         for layer, cache in zip(self.layers, past, strict=True):
             x = layer(x, mask, cache)
         return self.norm(x), past
