@@ -10,7 +10,7 @@ import regard
 
 LAYERS = [
     "core", "kernels", "structures continuous", "scores maps masks", "positions losses", "backends",
-    "attention", "recording", "memories", "heads mechanisms", "wrapped", "swap testing", "models", "views",
+    "attention", "recording", "memories", "heads", "mechanisms", "wrapped", "swap testing", "models", "views",
     "data", "training decoding alignment", "tasks", "runs", "explanations analyses audits", "bridges",
     "inspection", "claims bench serve", "cli", "__main__",
 ]  # fmt: skip

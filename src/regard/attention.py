@@ -48,6 +48,22 @@ class Attended:
     _versions: tuple[tuple[str, Tensor, int], ...] = ()
     _grad: bool = True  # whether scores and weights are part of the graph
     _known: dict[str, Tensor] = field(default_factory=dict)  # scores and weights that were asked for already
+    columns: str = "tokens"  # what the columns of the weights stand for
+    _tokens: Tensor | None = (
+        None  # (..., columns, n): how much of each token is in a column; None: they are tokens
+    )
+
+    @property
+    def over_tokens(self) -> Tensor:
+        """The weights with a column for each token, (..., m, n): they multiply the values of tokens.
+
+        Where columns are mixtures of tokens (Linformer's projections) these can be negative and need not sum
+        to 1; elsewhere they are `weights`.
+        """
+        if self._tokens is None:
+            return self.weights
+        with self._looking():
+            return self.weights @ self._tokens.to(self.weights.dtype)
 
     @property
     def query(self) -> Tensor:
@@ -194,11 +210,12 @@ class Attended:
             ),
             _grad=False,
             _known={},
+            _tokens=None if self._tokens is None else self._tokens.detach(),
         )
 
     @contextmanager
     def _looking(self) -> Iterator[None]:
-        with torch.set_grad_enabled(self._grad and torch.is_grad_enabled()), _exact(self._call.query):
+        with torch.set_grad_enabled(self._grad and torch.is_grad_enabled()), exact(self._call.query):
             yield
 
     def _unchanged(self) -> None:
@@ -331,12 +348,12 @@ def run(
             "a map that acts on the whole matrix lets every row see all others: it takes no Causal mask, "
             "nor a boolean one under which queries see more and more keys."
         )
-    with _exact(query):
+    with exact(query):
         context, kept = dispatch(call.canonical())
     context = context.to(query.dtype)
     if groups > 1:
         context = merged(context, call.heads)
-    attended = Attended(context if then is None else then(context), call, kept, _versions(call))
+    attended = Attended(context if then is None else then(context), call, kept, versions(call))
     if owner is not None:
         show(owner, attended)
     return attended
@@ -591,7 +608,7 @@ def _acts_on_matrix(map: Map) -> bool:
     return facts is not None and facts.acts_on == "matrix"
 
 
-def _versions(call: Call) -> tuple[tuple[str, Tensor, int], ...]:
+def versions(call: Call) -> tuple[tuple[str, Tensor, int], ...]:
     """What the weights depend on, and how often each had been changed in place."""
     if torch.compiler.is_compiling() or torch.is_inference_mode_enabled():
         return ()
@@ -617,6 +634,6 @@ def _promoted(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(t.to(dtype) for t in tensors)
 
 
-def _exact(tensor: Tensor) -> AbstractContextManager[Any]:
+def exact(tensor: Tensor) -> AbstractContextManager[Any]:
     """Autocast off: half precision is widened here, not the other way round."""
     return torch.autocast(tensor.device.type, enabled=False) if _autocast(tensor) else nullcontext()

@@ -6,6 +6,7 @@ from torch import Tensor
 from regard.backends import flash, sparse, step
 from regard.backends.blocks import blocks, by_rows, size
 from regard.backends.call import Call
+from regard.backends.features import features
 from regard.backends.plain import plain
 
 LARGE = 1 << 22  # numbers of size m × n, above which memory counts
@@ -22,6 +23,8 @@ def dispatch(call: Call) -> tuple[Tensor, Tensor | None]:
         return plain(call)
     if transformed():
         return plain(call)[0], None
+    if (context := features(call)) is not None:
+        return context, None
     if step.takes(call) and (context := step.step(call)) is not None:
         return context, None
     if (context := flash.flash(call)) is not None:
