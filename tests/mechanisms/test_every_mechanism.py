@@ -239,9 +239,8 @@ def test_weights_of_a_synthesizer_do_not_depend_on_keys():
     for kind in ("dense", "random", "factorised"):
         module, x = made("synthesizer", kind=kind), inputs()
         before = module(x).weights
-        with regard.intervene(module, lambda k: k.flip(-2), on="keys"):
-            with regard.record(module) as seen:
-                module(x)
+        with regard.intervene(module, lambda k: k.flip(-2), on="keys"), regard.record(module) as seen:
+            module(x)
         torch.testing.assert_close(next(iter(seen.values()))[-1].weights, before)
 
 

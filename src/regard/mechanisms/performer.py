@@ -35,7 +35,8 @@ def orthogonal_features(features: int, width: int, seed: int) -> Tensor:
     groups = []
     for _ in range(-(-features // width)):
         normal = torch.randn(width, width, generator=generator, dtype=torch.float64)
-        groups.append(torch.linalg.qr(normal).Q.T)
+        Q, R = torch.linalg.qr(normal)
+        groups.append((Q * R.diagonal().sign()).T)  # without the signs they are not uniform
     lengths = torch.randn(features, width, generator=generator, dtype=torch.float64).norm(dim=-1)
     return (torch.cat(groups)[:features] * lengths.unsqueeze(-1)).float()
 
