@@ -102,6 +102,36 @@ def flow(only: Only = None, quick: Quick = False, as_json: AsJson = False) -> No
 
 
 @bench.command()
+def growth(
+    mechanisms: str = Option("all", metavar="A,B,…", help="Mechanisms, by comma; or all."),
+    only: Annotated[
+        list[str] | None,
+        Option("--only", metavar="QUANTITY", help="flops, bytes, bytes_materialised or seconds; repeatable."),
+    ] = None,
+    largest: int = Option(16384, min=1024, metavar="N", help="The largest n; the smallest is 256."),
+    quick: Quick = False,
+    as_json: Annotated[
+        bool, Option("--json", help="Print a list of objects: what, slope, interval, …")
+    ] = False,
+    plot: Plot = None,
+) -> None:
+    """Measure how FLOPs, peak bytes and time of each mechanism grow with n, forward + backward.
+
+    FLOPs and bytes are counted, not timed; slopes are of log against log, n = 512 … 8,192, with an interval.
+    With all mechanisms and n up to 16,384 it takes some minutes.
+
+    Examples:
+
+    - `regard bench growth --json > growth.json`
+
+    - `regard bench growth --mechanisms full,local,performer --only flops --plot growth.svg`
+    """
+    from regard.cli.bench_growth import run_growth
+
+    run_growth(mechanisms, only, 2048 if quick else largest, as_json, plot)
+
+
+@bench.command()
 def maps(only: Only = None, quick: Quick = False, as_json: AsJson = False, plot: Plot = None) -> None:
     """Measure the row maps, forward + backward, against torch.softmax and the `entmax` package.
 

@@ -11,7 +11,9 @@ Child, Gray, Radford & Sutskever (2019), arXiv:1904.10509, §4.2.
 import torch
 from torch import Tensor
 
+from regard.attention import attend
 from regard.backends.call import Call
+from regard.maps.table import facts_of
 from regard.masks import Causal
 from regard.mechanisms.factorized import FactorizedCore, Parts, attend_dots, in_blocks, keys_in_blocks
 from regard.mechanisms.mechanism import Mechanism, at_least_one, register
@@ -47,6 +49,9 @@ class FixedCore(FactorizedCore):
         ends = (start + inner[max(stride - self.summary, 0) :]).flatten()
         ends = ends[ends < n]
         far = ends // stride < start // stride if causal else ends // stride != start // stride
+        facts = facts_of(call.map)
+        if facts is not None and facts.simplex and not facts.neighbours and not call.dropout:
+            return self._beside(parts, ends, far.unsqueeze(-2), stride, shown, call)
         own = torch.eye(stride, dtype=torch.bool, device=a.device).expand(blocks, -1, -1)
         seen = torch.cat([far.unsqueeze(-2).expand(-1, stride, -1), own], -1)  # (blocks, l, ends + l)
         b, v = (
@@ -58,6 +63,29 @@ class FixedCore(FactorizedCore):
             at_ends = shown.squeeze(-2)[..., ends].unsqueeze(-2).expand(*kept.shape[:-1], -1)
             seen = seen & torch.cat([at_ends, kept], -1).unsqueeze(-2)
         return attend_dots((a, b, v), call, seen).flatten(-3, -2)[..., :n, :]
+
+    def _beside(
+        self, parts: Parts, ends: Tensor, far: Tensor, stride: int, shown: Tensor | None, call: Call
+    ) -> Tensor:
+        """The same with oneself as a sink: what the ends leave of the weight belongs to one's own value."""
+        a, b, v = parts
+        own = (a * b).sum(-1, keepdim=True)  # (..., n, 1)
+        mask = far  # (blocks, 1, ends)
+        if shown is not None:
+            own = own.masked_fill(~shown.mT, -torch.inf)
+            mask = mask & shown.squeeze(-2)[..., ends].unsqueeze(-2).unsqueeze(-2)
+        own = in_blocks(own, stride).squeeze(-1)  # (..., blocks, l)
+        ones = torch.ones_like(v[..., :1])
+        keys, values = (
+            x[..., ends, :].unsqueeze(-3).expand(*own.shape[:-1], len(ends), -1)
+            for x in (b, torch.cat([v, ones], -1))
+        )
+        seen = attend(in_blocks(a, stride), keys, values, score="dot", map=call.map, mask=mask, sink=own)
+        found = seen.context.flatten(-3, -2)[..., : call.n, :]
+        left = 1 - found[..., -1:]
+        if shown is not None:
+            left = torch.where(shown.mT, left, 0)
+        return found[..., :-1] + left * v
 
 
 @register(causal=True, masks="keys", exact=True, slope=1.5, maps=True)

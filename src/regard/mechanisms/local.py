@@ -21,7 +21,7 @@ from regard.mechanisms.mechanism import Core, Heads, Mechanism, at_least_one, jo
 class LocalCore(Core):
     """Attention within a window."""
 
-    def __init__(self, each: int, heads: int, *, window: int = 64):
+    def __init__(self, each: int, heads: int, *, window: int = 32):
         super().__init__(each, heads)
         at_least_one(self.name, window=window)
         self.window = window

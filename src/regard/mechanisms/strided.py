@@ -8,6 +8,8 @@ Far keys are reordered by their residue modulo l, after which they are sequences
 Child, Gray, Radford & Sutskever (2019), arXiv:1904.10509, §4.2.
 """
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -35,10 +37,16 @@ class StridedCore(FactorizedCore):
         if causal:
             band &= j <= i
         at = torch.arange(blocks, device=a.device).unsqueeze(-1) * stride + j  # (blocks, 2l or 3l)
-        seen = band & ((at >= 0) & (at < n)).unsqueeze(-2)
-        if shown is not None:
-            kept = keys_in_blocks(shown, stride).unsqueeze(-1)
-            seen = seen & torch.cat([_shifted(kept, at) for at in reach], -2).mT
+        real = ((at >= 0) & (at < n)).unsqueeze(-2)  # (blocks, 1, 2l or 3l)
+        if shown is None:  # blocks away from the ends share one mask
+            cuts, found = sorted({0, 1, max(blocks - 2, 1), blocks}), []
+            for start, stop in pairwise(cuts):
+                part = (a[..., start:stop, :, :], b[..., start:stop, :, :], v[..., start:stop, :, :])
+                inner = start > 0 and stop <= blocks - 2
+                found.append(attend_dots(part, call, band if inner else band & real[start:stop]))
+            return torch.cat(found, -3).flatten(-3, -2)[..., :n, :]
+        kept = keys_in_blocks(shown, stride).unsqueeze(-1)
+        seen = band & real & torch.cat([_shifted(kept, at) for at in reach], -2).mT
         return attend_dots((a, b, v), call, seen).flatten(-3, -2)[..., :n, :]
 
     def far(self, parts: Parts, stride: int, causal: bool, shown: Tensor | None, call: Call) -> Tensor:

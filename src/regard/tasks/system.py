@@ -234,7 +234,7 @@ class System:
         if type(self).weights is not System.weights:
             return [self.weights(answer) for answer in answers]
         seen = self.recorded(answers, self.layers) if self.layers else {}
-        layers = [concat_steps(seen[path]).weights for path in self.layers]  # each (b, [heads,] m, n)
+        layers = [concat_steps(seen[path]).over_tokens for path in self.layers]  # each (b, [heads,] m, n)
         layers = [one if one.dim() == 4 else one.unsqueeze(1) for one in layers]
         read = [self.ahead + len(self.tokens(answer)[0]) for answer in answers]
         return [[one[i, ..., :n] for one in layers] for i, n in enumerate(read)]
@@ -244,7 +244,7 @@ class System:
         paths = self.attention_paths.get("self", [])
         if not paths:
             raise RunError(f"this {self.task.makes} has no self-attention over its input.")
-        return [one.weights[0] for one in self.attended(answer, paths).values()], self.ahead
+        return [one.over_tokens[0] for one in self.attended(answer, paths).values()], self.ahead
 
     def masking(self, tokens: Sequence[int]) -> AbstractContextManager[None]:
         """A block in which these tokens of the input (positions) get no weight, the rest renormalised."""

@@ -19,11 +19,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.heads import MultiHead
 from regard.masks import Lengths
 from regard.models.classifiers.classifier_model import ClassifierModel, Common, Recorded
 from regard.models.classifiers.one_query import OneQuery
 from regard.models.entries import register_classifier
+from regard.models.parts.attention_choice import make_heads
 from regard.models.parts.feed_forward import FeedForward
 from regard.models.parts.initialization import glorot
 from regard.models.parts.named_components import check_choice, make_map
@@ -43,6 +43,7 @@ class Config(Common):
     read: Literal["attention", "first"] = "attention"
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     longest: int = 1024  # maximum text length, for learned positions
+    attention: str = "full"  # or another mechanism: performer, local:window=32 …: `regard.MECHANISMS`
 
 
 class TextLayer(nn.Module):
@@ -52,7 +53,9 @@ class TextLayer(nn.Module):
         super().__init__()
         width, heads = config.embedding, config.heads
         map = make_map(config.map, learn_alpha=config.learn_alpha, heads=heads)
-        self.attention = MultiHead(width, heads, map=map)
+        self.attention = make_heads(
+            config.attention, width, heads, score=lambda name: name, map=map, causal=False
+        )
         self.feed_forward = FeedForward(width, config.inner)
         self.around = nn.ModuleList(Residual(width, "pre", config.dropout) for _ in range(2))
 
