@@ -122,7 +122,7 @@ def slope(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
 
 
 def made(name: str, n: int, width: int = WIDTH, heads: int = HEADS) -> Mechanism:
-    """A mechanism for n tokens, with its default settings; what is learned for each position has room for n."""
+    """A mechanism for n tokens, with its default settings but room for n positions."""
     torch.manual_seed(0)
     settings = {"longest": max(n, 16)} if "longest" in MECHANISMS[name].settings else {}
     return MECHANISMS[name].make(width, heads, **settings)

@@ -9,6 +9,7 @@ looks, and which interventions change), and computes the context of that call wi
 """
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar
@@ -275,11 +276,11 @@ def make_core(
 
 
 def parsed(text: str) -> tuple[str, dict[str, Any]]:
-    """A mechanism as settings have it, "local" or "local:window=32,…": its name and its own settings."""
+    """The name and the settings in a text such as "bigbird" or "bigbird:block=16+near=2"."""
     name, _, rest = text.partition(":")
     facts = MECHANISMS[name]
     settings: dict[str, Any] = {}
-    for part in filter(None, rest.split(",")):
+    for part in filter(None, re.split("[,+]", rest)):
         key, found, value = part.partition("=")
         if not found or key not in facts.settings:
             known = ", ".join(f"{k}={v}" for k, v in facts.settings.items()) or "none"
