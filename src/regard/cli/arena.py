@@ -112,8 +112,8 @@ def _print(rows: "list[Row]") -> None:
         graded = "" if row.audit is None or row.audit["grade"] is None else f"{row.audit['grade']:.2f}"
         table.add_row(
             row.task, row.mechanism, "yes" if row.pretrained else "no", f"{row.accuracy:.3f}",
-            f"{row.chance:.2f}", f"{row.steps:,}", f"{row.seconds_per_step * 1e3:.0f}", f"{row.bytes / 2**20:.0f}",
-            f"{row.flops / 1e9:.2f}", f"{row.minutes:.1f}", graded,
+            f"{row.chance:.2f}", f"{row.steps:,}", f"{row.seconds_per_step * 1e3:.0f}",
+            f"{row.bytes / 2**20:.0f}", f"{row.flops / 1e9:.2f}", f"{row.minutes:.1f}", graded,
         )  # fmt: skip
     console(wide=130).print(table)
     winners = best(rows)

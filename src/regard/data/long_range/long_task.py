@@ -94,7 +94,7 @@ class Splits:
                 pass
             return one
 
-        return Splits(fresh, *parts, known)
+        return Splits(fresh, parts[0], parts[1], known)
 
     def batches(self, size: int, seed: int, group: int = 16) -> Iterator[list[LongExample]]:
         """Training batches without end, of similar lengths: of so many batches at a time, sorted."""
