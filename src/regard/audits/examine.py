@@ -169,8 +169,8 @@ def examine(
     dependence = findings.get("key_dependence")
     if dependence is not None and (ignored := dependence.details.get("ignored")):
         answer += (
-            f" The weights of {', '.join(ignored)} do not depend on the keys: they are the same whatever stands "
-            "in the text."
+            f" The weights of {', '.join(ignored)} do not depend on the keys: they are the same whatever "
+            "stands in the text."
         )
     graded = verdict.grade, answer, verdict.conditions
     agree, disagree = examples(case)

@@ -81,7 +81,9 @@ class Audit:
     better: Literal["higher", "lower"] = "higher"  # for faithful attention
     graded: Literal["value", "ratio", "difference"] = "value"  # value, value / baseline, value − baseline
     gate: bool = False  # the score of its condition is at most that of this test
-    needs: Literal["aligned", "highlights", "keys", "slopes"] | None = None  # of a case, beside texts and weights
+    needs: Literal["aligned", "highlights", "keys", "slopes"] | None = (
+        None  # of a case, beside texts and weights
+    )
 
     def strength(self, finding: Finding) -> float | None:
         """The number that is graded; None if there is none."""

@@ -42,8 +42,8 @@ def attention(
 ) -> None:
     """Measure attention against scaled_dot_product_attention and nn.MultiheadAttention.
 
-    Groups: sparse (scaled dot + entmax15), memory, softmax, masks, window, heads, decoding, import. 8 heads
-    of width 64.
+    Groups: sparse (scaled dot + entmax15), memory, softmax, masks, window, mechanisms, heads, decoding,
+    import. 8 heads of width 64.
 
     Examples:
 
