@@ -53,7 +53,7 @@ def slopes() -> list[Condition]:
     control="Full attention and the dense synthesizer, whose FLOPs grow as n².",
     conditions=slopes(),
     exact=True,
-    fixed="the commit that entered it",
+    fixed="3982a1f",
     remark="On these backends the memory of full attention is linear, too: what is saved is time.",
 )
 def exponents(seed: int) -> Figures:
@@ -78,7 +78,7 @@ def exponents(seed: int) -> Figures:
         at_least(0.8, "rank correlation of memory"),
         at_most(0.5, "tasks that one mechanism is best on"),
     ],
-    fixed="the commit that entered it",
+    fixed="3982a1f",
     minutes=85.0,
     remark="Accuracies of Long Range Arena are not compared: tasks, sizes and budgets are others.",
 )
@@ -149,7 +149,7 @@ def furthest(name: str, seed: int, **settings: int) -> float:
         at_least(1e-2, "local, window of 4", control=True),
     ],
     exact=True,
-    fixed="the commit that entered it",
+    fixed="3982a1f",
     remark="The error of random features falls as their root where queries and keys are small (here of "
     "standard deviation 0.3); at 1 it falls far more slowly.",
 )
