@@ -72,7 +72,7 @@ def test_bad_arguments_are_one_line(arguments, tmp_path):
 
 def test_growth_prints_rows(tmp_path):
     done = regard_command(
-        "bench", "growth", "--quick", "--mechanisms", "linear_attention", "--only", "flops", "--json"
+        "bench", "growth", "--quick", "--mechanisms", "linformer", "--only", "flops", "--json"
     )
     (row,) = json.loads(done.stdout)
     assert row["what"].startswith("linformer") and row["slope"] == pytest.approx(1, abs=0.05)

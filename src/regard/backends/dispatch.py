@@ -1,5 +1,8 @@
 """Dispatch: each call runs on the fastest backend that gives the plain answer."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 
@@ -9,13 +12,16 @@ from regard.backends.call import Call
 from regard.backends.features import features
 from regard.backends.plain import plain
 
+_written = False  # whether weights are to be written out wherever they can be
 LARGE = 1 << 22  # numbers of size m × n, above which memory counts
 
 
 def dispatch(call: Call) -> tuple[Tensor, Tensor | None]:
     """Context (..., m, d_v), and the weights (..., m, n) where they have to be kept or came anyway."""
     facts = call.facts
-    if call.change is not None:
+    if _written and (context := features(call)) is not None:
+        return context, None
+    if call.change is not None or _written:
         return plain(call)
     if facts is None:  # a map of the user's own: it may draw random numbers, so small weights are kept
         return (blocks(call), None) if not transformed() and _large(call) and by_rows(call) else plain(call)
@@ -32,6 +38,20 @@ def dispatch(call: Call) -> tuple[Tensor, Tensor | None]:
     if sparse.takes(call) and (context := sparse.sparse(call)) is not None:
         return context, None
     return (blocks(call) if _large(call) else plain(call)[0]), None
+
+
+@contextmanager
+def materialised() -> Iterator[None]:
+    """While it lasts, attention is computed by the plain steps, its weights written out: for measuring.
+
+    Attention by features has no weights to write. This is for one thread: all threads see it.
+    """
+    global _written
+    before, _written = _written, True
+    try:
+        yield
+    finally:
+        _written = before
 
 
 def _large(call: Call) -> bool:

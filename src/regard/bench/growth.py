@@ -12,7 +12,6 @@ logarithms, with an interval of 95 % (Student's t over the points).
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
@@ -23,12 +22,9 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard import attention
 from regard.attention import Attended
-from regard.backends.features import features
-from regard.backends.plain import plain
-from regard.mechanisms import MECHANISMS, Mechanism, mechanism
-from regard.scores.kernel import Kernel
+from regard.backends.dispatch import materialised
+from regard.mechanisms import MECHANISMS, Mechanism
 
 SIZES = (256, 512, 1024, 2048, 4096, 8192, 16384)
 FITTED = (512, 8192)  # slopes are over these n
@@ -134,18 +130,6 @@ def forward_backward(module: Mechanism, x: Tensor) -> None:
     seen.context.sum().backward()
 
 
-@contextmanager
-def materialised() -> Iterator[None]:
-    """While it lasts, every attention is computed by the plain steps, its weights written out."""
-    kept = attention.dispatch, mechanism.dispatch
-    steps: Any = lambda call: (features(call) if isinstance(call.score, Kernel) else plain(call)[0], None)  # noqa: E731
-    attention.dispatch = mechanism.dispatch = steps
-    try:
-        yield
-    finally:
-        attention.dispatch, mechanism.dispatch = kept
-
-
 def flops(name: str, n: int) -> int:
     """Forward and backward, without the projections of queries, keys, values and contexts."""
     module, x = made(name, n), torch.randn(1, n, WIDTH, requires_grad=True)
@@ -161,7 +145,7 @@ def peak_bytes(run: Callable[[], None]) -> int:
     """The largest sum of what torch allocates at one time while this runs."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
         run()
-    events: Any = found.profiler.kineto_results.events()  # type: ignore[union-attr]
+    events: Any = found.profiler.kineto_results.events()
     now = most = 0
     for event in sorted((e for e in events if e.name() == "[memory]"), key=lambda e: e.start_ns()):
         now += event.nbytes()

@@ -101,13 +101,15 @@ def _of(shown: Tensor | None, heads: slice) -> Tensor | None:
 
 def in_blocks(x: Tensor, stride: int) -> Tensor:
     """x (..., n, d) as (..., blocks, l, d), with zeros behind it."""
-    return F.pad(x, (0, 0, 0, -x.shape[-2] % stride)).unflatten(-2, (-1, stride))
+    found: Tensor = F.pad(x, (0, 0, 0, -x.shape[-2] % stride)).unflatten(-2, (-1, stride))
+    return found
 
 
 def keys_in_blocks(shown: Tensor, stride: int) -> Tensor:
     """shown (..., 1, n) as (..., blocks, l), False behind it."""
     shown = shown.squeeze(-2)
-    return F.pad(shown, (0, -shown.shape[-1] % stride)).unflatten(-1, (-1, stride))
+    found: Tensor = F.pad(shown, (0, -shown.shape[-1] % stride)).unflatten(-1, (-1, stride))
+    return found
 
 
 def attend_dots(parts: Parts, call: Call, mask: object) -> Tensor:

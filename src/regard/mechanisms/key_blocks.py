@@ -69,8 +69,9 @@ def _gathered(t: Tensor, there: Tensor) -> Tensor:
     if there.dim() == 2:
         return t[..., there, :, :].flatten(-3, -2)
     index = there.expand(*t.shape[:-3], *there.shape[-2:]).flatten(-2)[..., None, None]
-    found = t.gather(-3, index.expand(*index.shape[:-2], *t.shape[-2:]))
-    return found.unflatten(-3, there.shape[-2:]).flatten(-3, -2)
+    chosen = t.gather(-3, index.expand(*index.shape[:-2], *t.shape[-2:]))
+    found: Tensor = chosen.unflatten(-3, there.shape[-2:]).flatten(-3, -2)
+    return found
 
 
 def around(blocks: int, reach: int, causal: bool, device: torch.device) -> Tensor:

@@ -38,7 +38,8 @@ def orthogonal_features(features: int, width: int, seed: int) -> Tensor:
         Q, R = torch.linalg.qr(normal)
         groups.append((Q * R.diagonal().sign()).T)  # without the signs they are not uniform
     lengths = torch.randn(features, width, generator=generator, dtype=torch.float64).norm(dim=-1)
-    return (torch.cat(groups)[:features] * lengths.unsqueeze(-1)).float()
+    found: Tensor = (torch.cat(groups)[:features] * lengths.unsqueeze(-1)).float()
+    return found
 
 
 class PositiveFeatures(Kernel):
@@ -97,4 +98,5 @@ class Performer(Mechanism):
         """Draw other features."""
         kernel = self.score
         assert isinstance(kernel, PositiveFeatures)
-        kernel.w.copy_(orthogonal_features(*kernel.w.shape, seed))
+        features, width = kernel.w.shape
+        kernel.w.copy_(orthogonal_features(features, width, seed))

@@ -200,7 +200,8 @@ def _within(a: Tensor, b: Tensor, v: Tensor, hashed: Hashed, causal: bool, kept:
     rows = torch.arange(g, device=a.device).reshape(g, 1, 1)
 
     def chunks(x: Tensor) -> Tensor:
-        return x[rows, at].unflatten(2, (count, size))  # (g, rounds, chunks, size, ·)
+        found: Tensor = x[rows, at].unflatten(2, (count, size))  # (g, rounds, chunks, size, ·)
+        return found
 
     query, keys, values = chunks(a), chunks(b), chunks(v)
     reach = (-1, 0) if causal else (-1, 0, 1)

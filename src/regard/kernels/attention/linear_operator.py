@@ -102,7 +102,7 @@ class _Causal(Function):
         if torch.is_grad_enabled() or not is_plain(gradient, fq, fk, v):  # a second derivative may follow
             with torch.enable_grad():
                 inputs = [t.view_as(t) if t.requires_grad else t for t in (fq, fk, v)]
-                again = by_chunks(*inputs, at if ctx.decays else None)
+                again = by_chunks(inputs[0], inputs[1], inputs[2], at if ctx.decays else None)
                 wanted = [t for t in inputs if t.requires_grad]
                 found = iter(torch.autograd.grad(again, wanted, gradient, create_graph=True))
             return *(next(found) if t.requires_grad else None for t in inputs), None
