@@ -66,6 +66,26 @@ def attention(
 
 
 @bench.command()
+def costs(as_json: Annotated[bool, Option("--json", help="Print a list of objects.")] = False) -> None:
+    """Measure the lectures' table of costs: self-attention, recurrent, convolutional, restricted layers.
+
+    FLOPs by torch's counter, sequential operations and paths from graphs; nothing by the clock.
+
+    Example: `regard bench costs`
+    """
+    from regard.claims.layer_costs import cost_table
+
+    rows = cost_table()
+    if as_json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        return
+    table = plain_table(*rows[0], right=tuple(rows[0])[1:])
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    console(wide=130).print(table)
+
+
+@bench.command()
 def decoding(quick: Quick = False, as_json: AsJson = False) -> None:
     """Measure beam search against the `generate` of transformers, with the same weights and outputs.
 
