@@ -233,7 +233,7 @@ class Swapped(Attentive, nn.MultiheadAttention):
             attended = run(q, k, v, score, self.map, mask, sees, place, dropout, self, self._joined)
         else:
             call = Call(q, k, v, score, self.map, mask, sees, place, dropout)
-            attended = self.mechanism(Heads(call, self, self._joined, own, False, (query,)))
+            attended = self.mechanism(Heads(call, self, self._joined, own, inputs=(query,)))
         output = attended.context if batch_first else attended.context.transpose(0, 1)
         if not need_weights:
             return output, None

@@ -144,8 +144,19 @@ def test_steps_of_a_cache_are_the_whole(name):
     whole = module(x, mask=Causal(), cache=KeyValue()).context
     steps = [module(x[:, t : t + 1], mask=Causal(), cache=cache).context for t in range(N)]
     same(torch.cat(steps, 1), whole)
-    parts = [module(part, mask=Causal(), cache=again).context for part in x.split([11, 19], 1)]
-    same(torch.cat(parts, 1), whole)
+    with torch.no_grad():  # with the recurrent state, where there is one
+        parts = [module(part, mask=Causal(), cache=again).context for part in x.split([11] + [1] * 19, 1)]
+        same(torch.cat(parts, 1), whole)
+        for index in (torch.tensor([1, 0]), torch.tensor([1, 1])):
+            branch = again.copy()
+            branch.select(index)
+            seen = module(x[index, :1], mask=Causal(), cache=branch)
+            other = module(torch.cat([x, x[:, :1]], 1)[index], mask=Causal(), cache=KeyValue())
+            same(seen.context, other.context[:, -1:])
+        if name in ("linear_attention", "performer"):
+            assert branch.carried.read == N + 1
+            looked = seen.weights @ seen.values
+            same(module._joined(looked), seen.context)
 
 
 LIMITS = {
@@ -258,3 +269,36 @@ def test_too_few_tokens_and_other_sequences_are_refused_by_name():
 def test_a_score_that_is_no_dot_product_is_refused_by_name():
     with pytest.raises(ValueError, match="performer takes scores that are dot products"):
         made("performer", score="additive")
+
+
+def test_chunks_kernel_recurrent_form_and_definition_agree():
+    from regard.backends.features import step
+    from regard.kernels.attention.linear_operator import by_chunks, causal
+    from regard.scores.kernel import Features
+
+    torch.manual_seed(0)
+    n, f, d = 77, 5, 3
+    fq, fk = (torch.rand(2, n, f, dtype=torch.float64).requires_grad_() for _ in range(2))
+    v = torch.randn(2, n, d, dtype=torch.float64, requires_grad=True)
+    for log in (None, torch.randn(2, n, dtype=torch.float64).mul(5).cummax(-1).values):
+        pairs = fq @ fk.mT
+        if log is not None:
+            pairs = pairs * (log.unsqueeze(-2) - log.unsqueeze(-1)).clamp(max=0).exp()
+        pairs = pairs.tril()
+        wanted = pairs @ v / pairs.sum(-1, keepdim=True)
+        chosen = torch.randn_like(wanted)
+        grads = torch.autograd.grad(wanted, (fq, fk, v), chosen, retain_graph=True)
+        for one in (causal, by_chunks):
+            found = one(fq, fk, v, log)
+            torch.testing.assert_close(found, wanted, rtol=0, atol=1e-5)
+            for a, b in zip(torch.autograd.grad(found, (fq, fk, v), chosen), grads, strict=True):
+                torch.testing.assert_close(a, b, rtol=0, atol=1e-5)
+        state, steps = None, []
+        for t in range(n):
+            at = slice(t, t + 1)
+            own = None if log is None else log[:, at]
+            context, state = step(Features(fq[:, at], fk[:, at], None, own), v[:, at], state)
+            steps.append(context)
+        torch.testing.assert_close(torch.cat(steps, 1), wanted, rtol=0, atol=1e-5)
+    small = [torch.rand(1, 6, 2, dtype=torch.float64).add(0.2).requires_grad_() for _ in range(3)]
+    assert torch.autograd.gradgradcheck(lambda q, k, v: causal(q, k, v), small)

@@ -6,7 +6,7 @@ Hidden keys get features 0 after φ (φ(0) is not 0). A query that sees nothing 
 Causal and those of keys alone are left to other backends.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -76,10 +76,20 @@ class State:
     sums: Tensor  # (..., f, d): Σ φ(k) vᵀ exp(−log)
     total: Tensor  # (..., f)
     log: Tensor  # (...)
+    read: int = 1  # how many keys
 
     def select(self, index: Tensor) -> "State":
         """These rows of the first axis."""
-        return State(self.sums[index], self.total[index], self.log[index])
+        return State(self.sums[index], self.total[index], self.log[index], self.read)
+
+    @staticmethod
+    def of(found: Features, values: Tensor) -> "State":
+        """The state after all of these keys."""
+        keys, log = found.keys, found.keys.new_zeros(found.keys.shape[:-2])
+        if found.keys_log is not None:
+            log = found.keys_log.amax(-1)
+            keys = keys * (found.keys_log - log.unsqueeze(-1)).exp().unsqueeze(-1)
+        return State(keys.mT @ values, keys.sum(-2), log, keys.shape[-2])
 
 
 def step(found: Features, values: Tensor, state: State | None) -> tuple[Tensor, State]:
@@ -90,11 +100,11 @@ def step(found: Features, values: Tensor, state: State | None) -> tuple[Tensor, 
     keys = found.keys.squeeze(-2)  # (..., f)
     log = keys.new_full(keys.shape[:-1], 0.0) if found.keys_log is None else found.keys_log.squeeze(-1)
     if state is None:
-        state = State(keys.new_zeros(*keys.shape, values.shape[-1]), torch.zeros_like(keys), log)
+        state = State(keys.new_zeros(*keys.shape, values.shape[-1]), torch.zeros_like(keys), log, 0)
     top = torch.maximum(state.log, log)
     kept, new = (state.log - top).exp().unsqueeze(-1), keys * (log - top).exp().unsqueeze(-1)
     total = state.total * kept + new
     sums = state.sums * kept.unsqueeze(-1) + new.unsqueeze(-1) * values
-    state = replace(state, sums=sums, total=total, log=top)
+    state = State(sums, total, top, state.read + 1)
     weight = found.query @ total.unsqueeze(-1)  # (..., 1, 1)
     return (found.query @ sums) / torch.where(weight == 0, 1, weight), state

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.mechanisms.mechanism import Core, Mechanism, register
+from regard.mechanisms.mechanism import KernelCore, Mechanism, register
 from regard.scores.kernel import Features, Kernel
 
 
@@ -28,7 +28,7 @@ class Elu(Kernel):
         return Features(F.elu(query) + 1, F.elu(keys) + 1)
 
 
-class LinearCore(Core):
+class LinearCore(KernelCore):
     """Attention by elu features."""
 
     def wrapped(self, score: Callable[..., Tensor]) -> Callable[..., Tensor]:

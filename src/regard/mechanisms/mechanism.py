@@ -20,14 +20,17 @@ from torch import Tensor, nn
 from regard.attention import Attended, exact, resolve_map, versions
 from regard.backends.call import Call
 from regard.backends.dispatch import dispatch
+from regard.backends.features import State, step
 from regard.core.place import Place
 from regard.core.recorders import change_for, changed_inputs, show
 from regard.core.registry import Table, first_line
+from regard.core.shapes import widened
 from regard.heads.multi_head import MultiHead
 from regard.masks import Causal, Mask
 from regard.masks.key_masks import causal_and_keys
 from regard.memories import Branches, KeyValue
 from regard.scores import SCORES
+from regard.scores.kernel import Kernel
 from regard.scores.score import Factored
 
 Masks = Literal["any", "keys"]
@@ -93,8 +96,14 @@ class Heads:
     owner: nn.Module
     then: Callable[[Tensor], Tensor]  # joins the heads
     own: bool = True  # self-attention
-    cached: bool = False
+    cache: KeyValue | None = None
+    stepped: bool = False  # a step of beam search, whose keys are kept elsewhere
     inputs: tuple[Tensor, ...] = ()  # what was projected
+
+    @property
+    def cached(self) -> bool:
+        """Whether n grows from call to call."""
+        return self.cache is not None or self.stepped
 
     @property
     def whole(self) -> bool:
@@ -183,6 +192,29 @@ class Core(nn.Module):
         return call.factors()
 
 
+class KernelCore(Core):
+    """Attention by features; where keys are cached and no gradient is asked for, a step needs two sums alone.
+
+    The keys stay in the cache: weights are of these, when somebody looks.
+    """
+
+    def context(self, heads: Heads, call: Call, causal: bool, shown: Tensor | None) -> Tensor | None:
+        cache, score = heads.cache, call.score
+        if cache is None or not cache.grows or not causal or shown is not None or torch.is_grad_enabled():
+            return None
+        assert isinstance(score, Kernel)
+        query, keys, values = (widened(t) for t in (call.query, call.keys, call.values))
+        place = (call.where(),) if score.uses_place else ()
+        state = cache.carried
+        if call.m > 1 or not isinstance(state, State) or state.read != call.n - 1:
+            cache.carried = State.of(score.of_call(query, keys, *place), values)
+            return None
+        last = tuple(replace(one, keys=one.keys[..., -1:], shift=0) for one in place)
+        found = score.of_call(query, keys[..., -1:, :], *last)
+        context, cache.carried = step(found, values[..., -1:, :], state)
+        return context
+
+
 class Mechanism(MultiHead):
     """Multi-head attention around a core: called as `MultiHead` is.
 
@@ -227,7 +259,7 @@ class Mechanism(MultiHead):
     ) -> Attended:  # fmt: skip
         dropout = self.dropout if self.training else 0.0
         call = Call(q, k, v, self.score, self.map, mask, sees, place, dropout)
-        heads = Heads(call, self, self._joined, len(inputs) == 1, cache is not None, inputs)
+        heads = Heads(call, self, self._joined, len(inputs) == 1, cache, inputs=inputs)
         seen: Attended = self.core(heads)
         return seen
 
@@ -243,7 +275,7 @@ class Mechanism(MultiHead):
         keys, values = past.of(layer)
         dropout = self.dropout if self.training else 0.0
         call = Call(q, keys, values, self.score, self.map, Causal(), None, place, dropout)
-        seen: Attended = self.core(Heads(call, self, self._joined, True, True, (x,)))
+        seen: Attended = self.core(Heads(call, self, self._joined, stepped=True, inputs=(x,)))
         return seen.context
 
 

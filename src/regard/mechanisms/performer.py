@@ -22,7 +22,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from regard.mechanisms.mechanism import Core, Mechanism, at_least_one, register
+from regard.mechanisms.mechanism import KernelCore, Mechanism, at_least_one, register
 from regard.positions import Rotary
 from regard.scores import ScaledDot
 from regard.scores.kernel import Features, Kernel
@@ -70,7 +70,7 @@ def _scale(score: Score, width: int) -> float:
     return abs(width**-0.5 if inner.scale is None else inner.scale) or 1.0
 
 
-class PerformerCore(Core):
+class PerformerCore(KernelCore):
     """Attention by positive random features."""
 
     def __init__(self, each: int, heads: int, *, features: int = 128, seed: int = 0):
