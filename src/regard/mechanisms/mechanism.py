@@ -205,11 +205,13 @@ class KernelCore(Core):
         assert isinstance(score, Kernel)
         query, keys, values = (widened(t) for t in (call.query, call.keys, call.values))
         place = (call.where(),) if score.uses_place else ()
+        if place and not place[0].encoded:
+            return None
         state = cache.carried
         if call.m > 1 or not isinstance(state, State) or state.read != call.n - 1:
             cache.carried = State.of(score.of_call(query, keys, *place), values)
             return None
-        last = tuple(replace(one, keys=one.keys[..., -1:], shift=0) for one in place)
+        last = tuple(replace(one, keys=one.keys[..., -1:]) for one in place)  # its keys know their positions
         found = score.of_call(query, keys[..., -1:, :], *last)
         context, cache.carried = step(found, values[..., -1:, :], state)
         return context

@@ -158,7 +158,7 @@ class ReformerCore(Core):
         call = heads.call
         if heads.whole:  # queries and keys are the same vectors
             query = call.query if shown is None else torch.where(shown.mT, call.query, 0)
-            call = replace(call, query=query, keys=query)
+            call = replace(call, query=query, keys=call.keys if heads.cached else query)
         _, b = self.factors(call)
         mask = joined(Buckets(self.hashed(b, causal, shown), causal, shown), call.mask)
         return replace(call, mask=mask)
