@@ -152,8 +152,8 @@ def furthest(name: str, seed: int, **settings: int) -> float:
     ],
     exact=True,
     fixed="3982a1f",
-    changed="Linformer was compared with padding at first, where the identity is not full attention: projections "
-    "of padding are keys of 0, and have weight.",
+    changed="Linformer was compared with padding at first, where the identity is not full attention: "
+    "projections of padding are keys of 0, and have weight.",
     remark="The error of random features falls as their root where queries and keys are small (here of "
     "standard deviation 0.3); at 1 it falls far more slowly.",
 )
