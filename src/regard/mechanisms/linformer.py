@@ -18,7 +18,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Attended, versions
+from regard.attended import Attended, versions_of
 from regard.backends.call import Call
 from regard.core.shapes import widened
 from regard.mechanisms.mechanism import Core, Heads, Mechanism, at_least_one, register
@@ -61,7 +61,7 @@ class LinformerCore(Core):
 
     def attended(self, context: Tensor, call: Call, kept: Tensor | None) -> Attended:
         return Attended(
-            context, call, kept, versions(call), columns="projections", _tokens=self.F[:, : self._n]
+            context, call, kept, versions_of(call), columns="projections", _tokens=self.F[:, : self._n]
         )
 
     def forward(self, heads: Heads) -> Attended:

@@ -17,15 +17,17 @@ from typing import Any, ClassVar, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Attended, exact, resolve_map, versions
+from regard.attended import Attended, versions_of
 from regard.backends.call import Call
 from regard.backends.dispatch import dispatch
 from regard.backends.features import State, step
+from regard.core.attention_inputs import exact
 from regard.core.place import Place
 from regard.core.recorders import change_for, changed_inputs, show
 from regard.core.registry import Table, first_line
 from regard.core.shapes import widened
 from regard.heads.multi_head import MultiHead
+from regard.maps.resolve_map import resolve_map
 from regard.masks import Causal, Mask
 from regard.masks.key_masks import causal_and_keys
 from regard.memories import Branches, KeyValue
@@ -159,7 +161,7 @@ class Core(nn.Module):
 
     def attended(self, context: Tensor, call: Call, kept: Tensor | None) -> Attended:
         """What is shown of it."""
-        return Attended(context, call, kept, versions(call))
+        return Attended(context, call, kept, versions_of(call))
 
     def _check(self, heads: Heads) -> tuple[bool, Tensor | None]:
         """Whether the mask is causal, and the keys (..., 1, n) it shows to all."""
