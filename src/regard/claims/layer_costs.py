@@ -169,7 +169,7 @@ def cost_table(n: int = 64) -> list[dict[str, Any]]:
                 "exponent of n": round(exponent(SIZES, [flops(counted, k, 32) for k in SIZES]), 3),
                 "exponent of d": round(exponent(SIZES, [flops(counted, 32, d) for d in SIZES]), 3),
                 "sequential operations, exponent of n": abs(round(grows, 2)),
-                f"path, n = {n}": n - 1 if name == "recurrent" else path(way, n),
+                f"path, n = {n}": n - 1 if name == "recurrent" else path(map(way, range(n)), n),
             }
         )
     return rows

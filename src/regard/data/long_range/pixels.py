@@ -23,7 +23,8 @@ SIDE, SHADES, CLASSES = 14, 16, 10
 def as_tokens(picture: NDArray[np.float64]) -> list[int]:
     """A picture (side, side) of numbers from 0 to 1 as tokens, row by row."""
     shades = np.clip((picture * SHADES).astype(int), 0, SHADES - 1)
-    return [FIRST + int(shade) for shade in shades.flatten()]
+    tokens: list[int] = (shades.flatten() + FIRST).tolist()
+    return tokens
 
 
 def generate(random: Random) -> LongExample:
@@ -59,7 +60,7 @@ def read(file: Path) -> list[LongExample]:
     side = images.shape[1] // 2
     if side != SIDE or images.shape[2] != 2 * SIDE:
         raise ValueError(f"{file}: pictures must be 28 × 28; got {images.shape[1]} × {images.shape[2]}.")
-    small = images.reshape(len(images), SIDE, 2, SIDE, 2).mean((2, 4)) / 256
+    small = images.reshape(len(images), SIDE, 2, SIDE, 2).mean((2, 4), dtype=np.float32) / 256
     return [LongExample(as_tokens(one), int(label)) for one, label in zip(small, labels, strict=True)]
 
 
