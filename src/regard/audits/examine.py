@@ -169,6 +169,12 @@ def examine(
     if verdict.grade is None and len(case) < FEWEST:
         answer = f"{answer.rstrip('.')}: an audit needs {FEWEST} texts or more, and got {len(case)}."
     answer = f"{case.preamble} {answer}" if case.preamble else answer
+    dependence = findings.get("key_dependence")
+    if dependence is not None and (ignored := dependence.details.get("ignored")):
+        answer += (
+            f" The weights of {', '.join(ignored)} do not depend on the keys: they are the same whatever "
+            "stands in the text."
+        )
     graded = verdict.grade, answer, verdict.conditions
     agree, disagree = examples(case)
     return Report(

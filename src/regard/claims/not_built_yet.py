@@ -82,27 +82,6 @@ not_built(
     EFFICIENT,
     "adaptive spans",
 )
-not_built(
-    "C62",
-    "Efficient attentions cost n log n or n instead of n².",
-    "004:1370-1402",
-    EFFICIENT,
-    "the efficient attentions",
-)
-not_built(
-    "C63",
-    "They differ in speed and memory; none is best everywhere.",
-    "004:1370-1402",
-    EFFICIENT,
-    "the efficient attentions and long tasks",
-)
-not_built(
-    "C64",
-    "Approximations come near: random features, low rank, windows.",
-    "004:1370-1402",
-    EFFICIENT,
-    "the efficient attentions",
-)
 not_built("C94", "An image classifier looks at the object.", "000:35-54", APPLIED, "a classifier of images")
 not_built("C96", "A caption looks at what it names.", "002:215-251", APPLIED, "a captioner")
 not_built(

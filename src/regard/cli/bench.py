@@ -50,8 +50,8 @@ def attention(
 ) -> None:
     """Measure attention against scaled_dot_product_attention and nn.MultiheadAttention.
 
-    Groups: sparse (scaled dot + entmax15), settings (terms, dropout), memory, softmax, masks, window, heads,
-    decoding, import. 8 heads of width 64. The number of threads is that of OMP_NUM_THREADS.
+    Groups: sparse (scaled dot + entmax15), settings (terms, dropout), memory, softmax, masks, window,
+    mechanisms, heads, decoding, import. 8 heads of width 64; as many threads as OMP_NUM_THREADS says.
 
     Examples:
 
@@ -71,6 +71,26 @@ def attention(
     except (OSError, ValueError) as error:
         fail(error)
     report(cases, f"regard bench attention --run {run}", quick, as_json, plot, cpu_time)
+
+
+@bench.command()
+def costs(as_json: Annotated[bool, Option("--json", help="Print a list of objects.")] = False) -> None:
+    """Measure the lectures' table of costs: self-attention, recurrent, convolutional, restricted layers.
+
+    FLOPs by torch's counter, sequential operations and paths from graphs; nothing by the clock.
+
+    Example: `regard bench costs`
+    """
+    from regard.claims.layer_costs import cost_table
+
+    rows = cost_table()
+    if as_json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        return
+    table = plain_table(*rows[0], right=tuple(rows[0])[1:])
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    console(wide=130).print(table)
 
 
 @bench.command()
@@ -132,6 +152,36 @@ def flow(only: Only = None, quick: Quick = False, as_json: AsJson = False) -> No
     Example: `regard bench flow --json > flow.json`
     """
     measure("flow", quick, as_json, only=only)
+
+
+@bench.command()
+def growth(
+    mechanisms: str = Option("all", metavar="A,B,…", help="Mechanisms, by comma; or all."),
+    only: Annotated[
+        list[str] | None,
+        Option("--only", metavar="QUANTITY", help="flops, bytes, bytes_materialised or seconds; repeatable."),
+    ] = None,
+    largest: int = Option(16384, min=1024, metavar="N", help="The largest n; the smallest is 256."),
+    quick: Quick = False,
+    as_json: Annotated[
+        bool, Option("--json", help="Print a list of objects: what, slope, interval, …")
+    ] = False,
+    plot: Plot = None,
+) -> None:
+    """Measure how FLOPs, peak bytes and time of each mechanism grow with n, forward + backward.
+
+    FLOPs and bytes are counted, not timed; slopes are of log against log, n = 512 … 8,192, with an interval.
+    With all mechanisms and n up to 16,384 it takes some minutes.
+
+    Examples:
+
+    - `regard bench growth --json > growth.json`
+
+    - `regard bench growth --mechanisms full,local,performer --only flops --plot growth.svg`
+    """
+    from regard.cli.bench_growth import run_growth
+
+    run_growth(mechanisms, only, 2048 if quick else largest, as_json, plot)
 
 
 @bench.command()

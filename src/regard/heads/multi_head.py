@@ -120,7 +120,7 @@ class MultiHead(Attentive):
         check("query", query, "... m width", width=self.width)
         check("keys", keys, "... n key_width", key_width=self.key_width)
         check("values", values, "... n value_width", value_width=self.value_width)
-        mask, sees = None if mask is None else as_mask(mask), None
+        mask, sees, own = None if mask is None else as_mask(mask), None, keys is query
         across = keys is not query and not (
             mask and any(isinstance(p, Causal | Window) for p in mask.parts())
         )
@@ -147,6 +147,13 @@ class MultiHead(Attentive):
             lengths = None if mask is None else mask.lengths()
             place = place or Place.default(q.shape[-2], k.shape[-2], q.device, lengths)
             place = replace(place, encoded=True)
+        return self._run(q, k, v, mask, sees, place, cache, (query, keys, values) if not own else (query,))
+
+    def _run(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, sees: Tensor | None, place: Place | None,
+        cache: KeyValue | None, inputs: tuple[Tensor, ...],
+    ) -> Attended:  # fmt: skip
+        """Attend with what is projected and cleaned; `inputs` are those before, one in self-attention."""
         dropout = self.dropout if self.training else 0.0
         return run(
             q, k, v, self.score, self.map, mask, sees, place, dropout, self, self._joined,

@@ -15,7 +15,7 @@ from regard.data.text import DataError
 from regard.models.classifiers import ClassifierModel
 from regard.models.classifiers.rationalizer import Rationalizer
 from regard.models.subject import Subject, eval_mode, slopes, subject
-from regard.recording import record
+from regard.recording import intervene, record
 from regard.tasks.case import Case, Texts, Trainable, WithWeights
 from regard.tasks.classification import CLASSIFICATION, ClassificationAudit, labelled_texts, marked_tokens
 from regard.tasks.classifier import Classifier
@@ -73,6 +73,27 @@ def case_of_model(
 
         return own, with_weights
 
+    def keys(texts: Texts, rows: Tensor) -> dict[str, Tensor]:
+        given = tensors(texts, rows)
+        paths = list(dict.fromkeys(path for role in model.attention_paths.values() for path in role))
+
+        def noise(k: Tensor) -> Tensor:
+            chance = torch.Generator().manual_seed(0)
+            return k.std() * torch.randn(k.shape, generator=chance, dtype=k.dtype).to(k.device)
+
+        with eval_mode(model), torch.no_grad():
+            with record(model, paths) as seen:
+                model(*given)
+            found = {}
+            for path in paths:
+                with intervene(model, noise, path, on="keys"), record(model, path) as changed:
+                    model(*given)
+                own, other = seen[path][0].over_tokens, changed[path][0].over_tokens
+                away = (own - other).abs().sum(-1) / 2  # (b, [heads,] m)
+                if len(away) == len(rows):  # not where sentences of a text are rows
+                    found[path] = away.flatten(1).mean(-1).double().cpu()
+        return found
+
     def explained(texts: Texts, rows: Tensor) -> Subject:
         tokens, lengths, *second = tensors(texts, rows)
         return subject(model, tokens, lengths, (second[0], second[1]) if second else None)
@@ -109,6 +130,7 @@ def case_of_model(
         slopes=slopes_at,
         states=states if isinstance(model, HasStates) and not isinstance(model, Rationalizer) else None,
         subject=explained,
+        keys=None if isinstance(model, Rationalizer) else keys,
         differentiable=True,
         **more,
     )

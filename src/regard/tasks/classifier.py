@@ -130,7 +130,7 @@ class Classifier(System):
         """How many queries or heads there are over the words, and how many keys before the first token."""
         with torch.no_grad(), record(self.model, self.layers) as seen:
             self.forward([[UNK]], [[UNK]])
-        keys = seen[self.layers[0]][-1].weights.shape[-1]
+        keys = seen[self.layers[0]][-1].over_tokens.shape[-1]
         return int(self.model.over_words(seen).shape[1]), keys - 1
 
     @property

@@ -280,7 +280,7 @@ class LanguageSystem(System):
         given, _ = self.tokens(answer)
         with torch.no_grad(), record(self.model, self.layers) as seen:
             self.model(torch.tensor([given], device=self.device))
-        layers = [seen[path][-1].weights[0] for path in self.layers]
+        layers = [seen[path][-1].over_tokens[0] for path in self.layers]
         return [one if one.dim() == 3 else one.unsqueeze(0) for one in layers], 0
 
     # Scores

@@ -275,7 +275,7 @@ class System:
         if type(self).weights is not System.weights:
             return [self.weights(answer) for answer in answers]
         seen = self.recorded(answers, self.layers) if self.layers else {}
-        layers = [concat_steps(seen[path]).weights for path in self.layers]  # each (b, [heads,] m, n)
+        layers = [concat_steps(seen[path]).over_tokens for path in self.layers]  # each (b, [heads,] m, n)
         layers = [one if one.dim() == 4 else one.unsqueeze(1) for one in layers]
         read = [self.ahead + len(self.tokens(answer)[0]) for answer in answers]
         return [[one[i, ..., :n] for one in layers] for i, n in enumerate(read)]
@@ -285,7 +285,7 @@ class System:
         paths = self.attention_paths.get("self", [])
         if not paths:
             raise RunError(f"this {self.task.makes} has no self-attention over its input.")
-        return [one.weights[0] for one in self.attended(answer, paths).values()], self.ahead
+        return [one.over_tokens[0] for one in self.attended(answer, paths).values()], self.ahead
 
     def answer_weights(self, answer: Any) -> list[Tensor]:
         """Self-attention of a decoder, (heads, m, 1 + m) of each layer: each token of the answer, at the

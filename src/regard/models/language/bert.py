@@ -43,6 +43,7 @@ class Config:
     learn_alpha: bool = False
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     longest: int = 1024  # maximum number of tokens, for learned positions
+    attention: str = "full"  # or another mechanism: performer, local:window=32 …: `regard.MECHANISMS`
 
 
 @register_language_model(Config)
@@ -56,7 +57,7 @@ class BERT(LanguageModel):
         self.config, width = config, config.embedding
         same = {
             name: getattr(config, name)
-            for name in ("embedding", "inner", "heads", "layers", "dropout", "map")
+            for name in ("embedding", "inner", "heads", "layers", "dropout", "map", "attention")
         }
         like = EncoderConfig(config.vocabulary, 2, learn_alpha=config.learn_alpha, **same)
         self.words = WordVectors(config.vocabulary, width, config.dropout, 0.0)

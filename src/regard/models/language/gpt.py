@@ -26,6 +26,7 @@ from regard.memories import KeyValue
 from regard.models.entries import register_language_model
 from regard.models.language.language_model import LanguageModel
 from regard.models.language.placing import Placing, added_positions, placed_score
+from regard.models.parts.attention_choice import make_heads
 from regard.models.parts.embedding import Embedding
 from regard.models.parts.named_components import make_map
 from regard.models.parts.self_attention_layer import SelfAttentionLayer, scaled_initial
@@ -51,6 +52,7 @@ class Config:
     longest: int = 1024  # maximum number of tokens, for learned positions
     activation: Literal["relu", "gelu", "gelu_tanh", "squared_relu"] = "squared_relu"
     bias: bool = False  # of the projections of the attentions
+    attention: str = "full"  # or another mechanism: performer, local:window=32 …: `regard.MECHANISMS`
     tied: bool = True  # the output layer has the embeddings as its weights
 
 
@@ -62,6 +64,9 @@ class GPT(LanguageModel):
         super().__init__()
         self.config = config
         check_rate("dropout", config.dropout)
+        if config.attention != "full" and type(self).heads is not GPT.heads:
+            name = type(self).__name__
+            raise ValueError(f"{name} has an attention of its own: set attention={config.attention} on gpt.")
         positions = added_positions(config.positions, config.width, config.longest)
         self.words = Embedding(config.vocabulary, config.width, positions, dropout=config.dropout)
         self.layers = nn.ModuleList(self.layer(number) for number in range(config.layers))
@@ -83,11 +88,15 @@ class GPT(LanguageModel):
         """The attention of a layer."""
         config = self.config
         chosen = make_map(config.map, learn_alpha=config.learn_alpha, heads=config.heads)
-        attention = MultiHead(
+        each = config.width // config.heads
+        attention = make_heads(
+            config.attention,
             config.width,
             config.heads,
-            score=placed_score(config.score, config.width // config.heads, config.heads, config.positions),
+            score=lambda name: placed_score(name, each, config.heads, config.positions),
+            named=config.score,
             map=Scalable(chosen, config.heads) if config.scalable else chosen,
+            causal=True,
             bias=config.bias,
         )
         nn.init.xavier_uniform_(attention.W_o.weight)
