@@ -245,7 +245,7 @@ def test_the_pointer_adds_up_the_same_word_and_the_sentinel_has_the_rest():
 
 def test_an_lstmn_by_hand():
     model = made("lstmn", width=4)
-    tokens, W = torch.tensor([[5, 6, 7]]), model.attention.score
+    tokens, W = torch.tensor([[5, 6, 7]]), model.cell.attention.score
     x = model.embed(tokens)[0]
     tape, last = [], torch.zeros(4)
     for t in range(3):
@@ -257,7 +257,7 @@ def test_an_lstmn_by_hand():
             p = theta.softmax(0)
             last = sum(weight * h for weight, (h, _) in zip(p, tape, strict=True))
             cell = sum(weight * c for weight, (_, c) in zip(p, tape, strict=True))
-        i, f, o, new = model.gates(torch.cat([last, x[t]])).chunk(4)
+        i, f, o, new = model.cell.gates(torch.cat([last, x[t]])).chunk(4)
         c = f.sigmoid() * cell + i.sigmoid() * new.tanh()
         tape.append((o.sigmoid() * c.tanh(), c))
     torch.testing.assert_close(model(tokens)[0][0], torch.stack([h for h, _ in tape]))

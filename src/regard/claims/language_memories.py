@@ -93,10 +93,10 @@ def _looks_at_opening(model: Any, tokens: Tensor, number: dict[str, int]) -> flo
     """How often the highest weight is on the open bracket of the token before a closing one is said."""
     opening = {number[kind[0]]: number[kind[1]] for kind in KINDS}
     closing, right, count = set(opening.values()), 0, 0
-    with recording.record(model, "attention") as seen:
+    with recording.record(model, "cell.attention") as seen:
         model(tokens[:, :-1])
     rows = [
-        call.weights[:, 0].argmax(-1) for call in seen["attention"]
+        call.weights[:, 0].argmax(-1) for call in seen["cell.attention"]
     ]  # step t reads token t, from t = 1 on
     for b, row in enumerate(tokens.tolist()):
         opened: list[int] = []
