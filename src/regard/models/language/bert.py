@@ -9,9 +9,9 @@ the same names, so that `regard train classification --model transformer_encoder
 With `next_sentence` the second half of every other row comes from another row, a vector is added to it, and
 the state of the first token says whether the halves belong together: loss += −log p(it does, or does not).
 
-Devlin et al. (2019), "BERT", arXiv:1810.04805, §3.1. Departs from the paper: next-sentence prediction only if
-told so (Liu et al. 2019, "RoBERTa", arXiv:1907.11692, found none needed), and of halves of a segment; pre-norm;
-sinusoidal positions unless told otherwise; [MASK] is a vector, not a token of the vocabulary.
+Devlin et al. (2019), "BERT", arXiv:1810.04805, §3.1. Departs from the paper: next-sentence prediction only
+if told so (Liu et al. 2019, "RoBERTa", arXiv:1907.11692, found none needed), and of halves of a segment;
+pre-norm; sinusoidal positions unless told otherwise; [MASK] is a vector, not a token of the vocabulary.
 """
 
 from dataclasses import dataclass
@@ -136,7 +136,7 @@ class BERT(LanguageModel):
 
 
 def exchanged(tokens: Tensor, chance: torch.Generator | None) -> tuple[Tensor, Tensor]:
-    """Tokens (b, n) where the second half of about half the rows is that of the row before; which these are."""
+    """Tokens (b, n), the second half of about half the rows that of the row before; which rows these are."""
     other = torch.rand(len(tokens), generator=chance).to(tokens.device) < 0.5
     half = tokens.shape[1] // 2
     second = torch.where(other.unsqueeze(-1), tokens[:, half:].roll(1, 0), tokens[:, half:])

@@ -9,7 +9,9 @@ Cheng, Dong & Lapata (2016), "Long Short-Term Memory-Networks for Machine Readin
 Departs from the paper: the tape holds the last `memory` tokens; gradients stop at the beginning of a segment.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -39,7 +41,7 @@ class LSTMN(LanguageModel):
     """An LSTM that attends to all its earlier states and cells."""
 
     carries = True
-    segment = 32
+    suits: ClassVar[Mapping[str, Any]] = {"steps": 2000, "tokens": 1024, "segment": 32}
 
     def __init__(self, config: Config):
         super().__init__()
