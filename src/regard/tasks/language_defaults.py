@@ -3,6 +3,7 @@
     steps     as suit the model, but a text is read at most EPOCHS times
     dropout   more where there is little text for a model of its size: each token is then seen many times
     segment   as suits the model, and so short that a short text has some
+    tied      output and embeddings, unless tokens are characters: few, and each often seen
 
 What is given stays as it is, and what is filled in stands in config.toml.
 """
@@ -47,6 +48,8 @@ def filled(values: Mapping[str, Any], default_model: str, generated: int = 45) -
     if "dropout" not in model and "dropout" in fields_of(entry.config):
         more = [rate for most, rate in DROPOUT[kind] if tokens <= most]
         model |= {"dropout": max(more)} if more else {}
+    if "tied" not in model and "tied" in fields_of(entry.config):
+        model["tied"] = kind != "character"
     batch, steps = training.get("tokens"), training.get("steps")
     if "steps" not in groups["training"] and isinstance(batch, int) and isinstance(steps, int) and batch > 0:
         training["steps"] = min(steps, max(LEAST, EPOCHS[kind] * tokens // batch))

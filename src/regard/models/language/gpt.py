@@ -13,8 +13,9 @@ Departs from the paper: rotary positions, embeddings times √width, and squared
 (So et al. 2021, "Primer", arXiv:2109.08668) unless told otherwise.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -58,6 +59,11 @@ class Config:
 class GPT(LanguageModel):
     """A stack of causal self-attention layers."""
 
+    suits: ClassVar[Mapping[str, Any]] = {
+        "steps": 2100, "tokens": 2048, "segment": 128, "optimiser": "muon", "rate": 2.5e-3, "warmup": 100,
+        "validate": 250, "save": 250,
+    }  # fmt: skip
+
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
@@ -69,7 +75,7 @@ class GPT(LanguageModel):
         self.norm = nn.LayerNorm(config.width)
         if not config.tied:
             self.output = nn.Linear(config.width, config.vocabulary, bias=False)
-            nn.init.normal_(self.output.weight, std=config.width**-0.5)
+            nn.init.zeros_(self.output.weight)  # at first all tokens are as likely
         self.attention_paths = {"self": [f"layers.{number}.attention" for number in range(config.layers)]}
 
     def layer(self, number: int) -> SelfAttentionLayer:

@@ -32,11 +32,8 @@ class LanguageModel(nn.Module):
     config: Any
     attention_paths: dict[str, list[str]]
     carries: bool = False  # whether training hands the state of one segment to the next
-    suits: ClassVar[Mapping[str, Any]] = {
-        "steps": 4500,
-        "tokens": 1024,
-        "segment": 128,
-    }  # training, if not given
+    # Settings of training that are not given:
+    suits: ClassVar[Mapping[str, Any]] = {"steps": 4500, "tokens": 1024, "segment": 128}
     causal: bool = True  # False: an encoder that sees both sides, and is trained on masked tokens
 
     def __init__(self) -> None:

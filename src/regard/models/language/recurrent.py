@@ -64,7 +64,8 @@ class Recurrent(LanguageModel):
         )
         self.dropout = Dropout(config.dropout)
         if not config.tied:
-            self.output = nn.Linear(config.width, config.vocabulary)
+            self.output = nn.Linear(config.width, config.vocabulary, bias=False)
+            nn.init.zeros_(self.output.weight)  # at first all tokens are as likely
         self.bias = nn.Parameter(torch.zeros(config.vocabulary))
         if config.cell == "lstm":
             for cell in self.cells:  # remember, unless it is learned not to

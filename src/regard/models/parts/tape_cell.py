@@ -39,7 +39,7 @@ class TapeCell(nn.Module):
         return h, c
 
     def forward(self, x: Tensor, h: Tensor, c: Tensor, more: Tensor | None = None) -> Tensor:
-        """What is written on the tape, [h_t; c_t] (b, 1, 2 width), from x, h̃ and c̃; `more` is added to c_t."""
+        """[h_t; c_t] (b, 1, 2 width) for the tape, from x, h̃ and c̃; `more` is added to c_t."""
         *gates, candidate = self.gates(torch.cat([h, x], -1)).chunk(4, -1)
         i, f, o = (gate.sigmoid() for gate in gates)
         cell = f * c + i * candidate.tanh()
