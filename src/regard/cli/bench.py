@@ -102,6 +102,18 @@ def flow(only: Only = None, quick: Quick = False, as_json: AsJson = False) -> No
 
 
 @bench.command()
+def language(only: Only = None, quick: Quick = False, as_json: AsJson = False) -> None:
+    """Measure language models against a plain torch loop and the `generate` of transformers.
+
+    Groups: training, map (entmax15 against softmax at n = 2,048), memory (segments with a memory against a
+    window that slides by a token), writing (needs transformers: `pip install 'regard[hf]'`).
+
+    Example: `regard bench language --json > language.json`
+    """
+    measure("language_speed", quick, as_json, only=only, command="language")
+
+
+@bench.command()
 def maps(only: Only = None, quick: Quick = False, as_json: AsJson = False, plot: Plot = None) -> None:
     """Measure the row maps, forward + backward, against torch.softmax and the `entmax` package.
 
@@ -160,7 +172,9 @@ def training(only: Only = None, quick: Quick = False, as_json: AsJson = False) -
     measure("training", quick, as_json, only=only)
 
 
-def measure(name: str, quick: bool, as_json: bool, plot: Path | None = None, **options: Any) -> None:
+def measure(
+    name: str, quick: bool, as_json: bool, plot: Path | None = None, command: str = "", **options: Any
+) -> None:
     """Measure the cases of a file of `regard.bench`, say what is missing for it and what came out.
 
     A file has `cases`; it may have GROUPS of them, `missing`, and FEWER: what `cases` takes with --quick.
@@ -175,7 +189,7 @@ def measure(name: str, quick: bool, as_json: bool, plot: Path | None = None, **o
             remark(line)
     if quick:
         options |= getattr(subject, "FEWER", {})
-    report(list(subject.cases(**options)), f"regard bench {name}", quick, as_json, plot)
+    report(list(subject.cases(**options)), f"regard bench {command or name}", quick, as_json, plot)
 
 
 def report(cases: "list[TimedCase]", command: str, quick: bool, as_json: bool, plot: Path | None) -> None:

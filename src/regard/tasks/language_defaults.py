@@ -15,7 +15,7 @@ from typing import Any
 from regard.core.settings import fields_of
 from regard.models.language import LANGUAGE_MODELS
 
-EPOCHS = {"character": 40, "bpe": 30, "word": 20}
+EPOCHS = {"character": 40, "bpe": 20, "word": 12}
 PER_TOKEN = {"character": 1.0, "bpe": 3.5, "word": 5.5}  # characters, about
 LEAST = 200  # steps of the shortest training
 SHORTEST = 16  # tokens of a segment
