@@ -17,6 +17,7 @@ from regard.models.language import LANGUAGE_MODELS
 
 EPOCHS = {"character": 40, "bpe": 20, "word": 12}
 PER_TOKEN = {"character": 1.0, "bpe": 3.5, "word": 5.5}  # characters, about
+GENERATED = 600  # steps on a generated text, which has little to be learned
 LEAST = 200  # steps of the shortest training
 SHORTEST = 16  # tokens of a segment
 SEGMENTS = 8  # that a text has at least
@@ -52,7 +53,8 @@ def filled(values: Mapping[str, Any], default_model: str, generated: int = 45) -
         model["tied"] = kind != "character"
     batch, steps = training.get("tokens"), training.get("steps")
     if "steps" not in groups["training"] and isinstance(batch, int) and isinstance(steps, int) and batch > 0:
-        training["steps"] = min(steps, max(LEAST, EPOCHS[kind] * tokens // batch))
+        most = GENERATED if data.get("train") is None else steps
+        training["steps"] = min(steps, most, max(LEAST, EPOCHS[kind] * tokens // batch))
     segment = training.get("segment")
     if "segment" not in groups["training"] and isinstance(segment, int) and isinstance(batch, int):
         training["segment"] = min(
