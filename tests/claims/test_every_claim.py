@@ -22,7 +22,6 @@ HELPERS = set(
         "claim",
         "claim_figure",
         "claim_summary",
-        "language_memories",  # experiments that are no claims yet: their thresholds are to be fixed first
         "claims_page",
         "debate_models",
         "quick",
