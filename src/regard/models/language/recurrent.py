@@ -50,7 +50,7 @@ class Recurrent(LanguageModel):
 
     carries = True
     # Short rows, many of them: each step of a recurrent network computes all rows at once.
-    suits: ClassVar[Mapping[str, Any]] = {"steps": 3500, "tokens": 2048, "segment": 64, "rate": 4e-3}
+    suits: ClassVar[Mapping[str, Any]] = {"steps": 3000, "tokens": 2048, "segment": 64, "rate": 4e-3}
 
     def __init__(self, config: Config):
         super().__init__()
