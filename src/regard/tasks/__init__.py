@@ -16,6 +16,8 @@ WHERE = Table(  # name of a task: the file and the instance in it
         "classification": "regard.tasks.classification:CLASSIFICATION",
         "alignment": "regard.tasks.alignment:ALIGNMENT",
         "language": "regard.tasks.language:LANGUAGE",
+        "answering": "regard.tasks.answering:ANSWERING",
+        "algorithm": "regard.tasks.algorithm:ALGORITHM",
     },
 )
 SAYS = {  # what `regard train --help` says of them, which imports none
@@ -23,6 +25,8 @@ SAYS = {  # what `regard train --help` says of them, which imports none
     "classification": "Train a classifier into DIR; `regard classify DIR` then uses it.",
     "alignment": "Train a word aligner into DIR; `regard align DIR` then uses it.",
     "language": "Train a language model into DIR; `regard generate DIR` then uses it.",
+    "answering": "Train a network that answers questions on stories into DIR; `regard answer DIR` uses it.",
+    "algorithm": "Train a network on the examples of an algorithm into DIR: copy, recall, sort.",
 }
 OLD_NAMES = {"aligner": "alignment"}
 

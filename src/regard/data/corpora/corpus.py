@@ -1,5 +1,5 @@
 """Generated corpora by name: CORPORA of pairs with gold alignments, LABELLED of texts with highlights,
-RUNNING of text for language models."""
+RUNNING of text for language models, STORIES of questions on stories."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,8 +15,10 @@ from regard.data.corpora.phrase import Pair
 from regard.data.corpora.phrases import phrases
 from regard.data.corpora.sentiment import sentiment
 from regard.data.corpora.split import Split
+from regard.data.corpora.stories import stories
 from regard.data.corpora.toys import copy, dictionary, reverse
 from regard.data.labelled import Labelled
+from regard.data.stories import Question
 
 Example = TypeVar("Example")
 
@@ -60,3 +62,11 @@ for _lines in (
     Corpus("brackets", "Nested brackets of four kinds with letters between them.", brackets),
 ):
     RUNNING.enter(_lines.name, _lines)
+
+STORIES: Table[Corpus[Question]] = Table("corpus of stories", {})
+for _questions in (
+    Corpus("stories", "Who is where and who took what; a question takes one sentence or two.", stories),
+    Corpus("one_fact", "The same: where somebody is.", partial(stories, kinds=("one_fact",))),
+    Corpus("two_facts", "The same: where a thing is.", partial(stories, kinds=("two_facts",))),
+):
+    STORIES.enter(_questions.name, _questions)
