@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -89,7 +89,8 @@ class Plain(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits (b, n, vocabulary)."""
         x = F.dropout(self.embed(tokens) * self.embed.weight.shape[1] ** 0.5, self.rate)
-        for first, project, out, second, up, down in self.layers:  # type: ignore[misc]
+        for layer in self.layers:
+            first, project, out, second, up, down = cast(nn.ModuleList, layer)
             q, k, v = project(first(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
             z = F.scaled_dot_product_attention(self._turned(q), self._turned(k), v, is_causal=True)
             x = x + F.dropout(out(z.transpose(1, 2).flatten(-2)), self.rate)

@@ -39,9 +39,9 @@ class Config:
     """Configuration of a decoder-only Transformer."""
 
     vocabulary: int
-    width: int = 160
-    inner: int = 640  # of the feed-forward layers
-    heads: int = 5
+    width: int = 128
+    inner: int = 512  # of the feed-forward layers
+    heads: int = 4
     layers: int = 4
     dropout: float = 0.05
     score: str = "scaled_dot"
@@ -60,7 +60,7 @@ class GPT(LanguageModel):
     """A stack of causal self-attention layers."""
 
     suits: ClassVar[Mapping[str, Any]] = {
-        "steps": 1800, "tokens": 2048, "segment": 128, "optimiser": "muon", "rate": 2.5e-3, "warmup": 100,
+        "steps": 2900, "tokens": 2048, "segment": 128, "optimiser": "muon", "rate": 2.5e-3, "warmup": 100,
         "validate": 250, "save": 250,
     }  # fmt: skip
 
