@@ -13,13 +13,6 @@ not_built(
     "a model of images with squeeze-and-excitation",
 )
 not_built(
-    "C28",
-    "An LSTMN attends over earlier tokens and needs no fixed memory.",
-    "002:65-81",
-    FLAVOURS,
-    "an LSTMN language model",
-)
-not_built(
     "C31",
     "Coattention attends both ways; iterating escapes local maxima.",
     "002:291-323",
@@ -60,27 +53,6 @@ not_built(
     "004:842",
     MEMORY,
     "a neural Turing machine",
-)
-not_built(
-    "C59",
-    "Encoders see both sides, decoders one.",
-    "004:1353-1354",
-    "Positions, heads, depth",
-    "language models, masked and causal",
-)
-not_built(
-    "C60",
-    "Cached memory extends the context.",
-    "004:1356-1358",
-    EFFICIENT,
-    "Transformer-XL and a compressive memory",
-)
-not_built(
-    "C61",
-    "Heads can learn how far they look; sparse patterns suffice.",
-    "004:1359-1362",
-    EFFICIENT,
-    "adaptive spans",
 )
 not_built("C94", "An image classifier looks at the object.", "000:35-54", APPLIED, "a classifier of images")
 not_built("C96", "A caption looks at what it names.", "002:215-251", APPLIED, "a captioner")

@@ -185,6 +185,18 @@ def growth(
 
 
 @bench.command()
+def language(only: Only = None, quick: Quick = False, as_json: AsJson = False) -> None:
+    """Measure language models against a plain torch loop and the `generate` of transformers.
+
+    Groups: training, map (entmax15 against softmax at n = 2,048), memory (segments with a memory against a
+    window that slides by a token), writing (needs transformers: `pip install 'regard[hf]'`).
+
+    Example: `regard bench language --json > language.json`
+    """
+    measure("language_speed", quick, as_json, only=only, command="language")
+
+
+@bench.command()
 def maps(only: Only = None, quick: Quick = False, as_json: AsJson = False, plot: Plot = None) -> None:
     """Measure the row maps, forward + backward, against torch.softmax and the `entmax` package.
 
@@ -265,7 +277,13 @@ def training(only: Only = None, quick: Quick = False, as_json: AsJson = False) -
 
 
 def measure(
-    name: str, quick: bool, as_json: bool, plot: Path | None = None, cpu_time: bool = False, **options: Any
+    name: str,
+    quick: bool,
+    as_json: bool,
+    plot: Path | None = None,
+    cpu_time: bool = False,
+    command: str = "",
+    **options: Any,
 ) -> None:
     """Measure the cases of a file of `regard.bench`, say what is missing for it and what came out.
 
@@ -281,7 +299,8 @@ def measure(
             remark(line)
     if quick:
         options |= getattr(subject, "FEWER", {})
-    report(list(subject.cases(**options)), f"regard bench {name}", quick, as_json, plot, cpu_time)
+    named = f"regard bench {command or name}"
+    report(list(subject.cases(**options)), named, quick, as_json, plot, cpu_time)
 
 
 def report(

@@ -13,8 +13,9 @@ Departs from the paper: rotary positions, embeddings times √width, and squared
 (So et al. 2021, "Primer", arXiv:2109.08668) unless told otherwise.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from torch import Tensor, nn
 
@@ -39,9 +40,9 @@ class Config:
     """Configuration of a decoder-only Transformer."""
 
     vocabulary: int
-    width: int = 160
-    inner: int = 640  # of the feed-forward layers
-    heads: int = 5
+    width: int = 128
+    inner: int = 512  # of the feed-forward layers
+    heads: int = 4
     layers: int = 4
     dropout: float = 0.05
     score: str = "scaled_dot"
@@ -60,6 +61,11 @@ class Config:
 class GPT(LanguageModel):
     """A stack of causal self-attention layers."""
 
+    suits: ClassVar[Mapping[str, Any]] = {
+        "steps": 2900, "tokens": 2048, "segment": 128, "optimiser": "muon", "rate": 2.5e-3, "warmup": 100,
+        "validate": 250, "save": 250,
+    }  # fmt: skip
+
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
@@ -74,7 +80,7 @@ class GPT(LanguageModel):
         self.norm = nn.LayerNorm(config.width)
         if not config.tied:
             self.output = nn.Linear(config.width, config.vocabulary, bias=False)
-            nn.init.normal_(self.output.weight, std=config.width**-0.5)
+            nn.init.zeros_(self.output.weight)  # at first all tokens are as likely
         self.attention_paths = {"self": [f"layers.{number}.attention" for number in range(config.layers)]}
 
     def layer(self, number: int) -> SelfAttentionLayer:
