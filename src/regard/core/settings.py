@@ -51,8 +51,10 @@ class SettingsGroup:
     def __post_init__(self) -> None:
         for name, known in facts_of(type(self)).items():
             value, least, below = getattr(self, name), *map(known.get, ("least", "below"))
+            if value is None:
+                continue
             wrong = (least is not None and not value >= least) or (below is not None and not value < below)
-            if value is not None and wrong:
+            if wrong:
                 bounds = [] if least is None else [f"at least {least:g}"]
                 bounds += [] if below is None else [f"less than {below:g}"]
                 raise SettingsError(f"{self.group}.{name} must be {' and '.join(bounds)}; got {value}.")

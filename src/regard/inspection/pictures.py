@@ -26,7 +26,7 @@ from regard.views.base_view import MatrixView, View
 from regard.views.shown_text import shown as clean
 
 DRAWN: list[Callable[..., Any]] = [
-    views.heat_map, views.lines, views.words, views.steps, views.heads, views.layers,
+    views.heat_map, views.lines, views.words, views.steps, views.heads, views.layers, views.image,
 ]  # fmt: skip
 KINDS = {drawn.__name__: drawn for drawn in DRAWN}
 WHOLE = ("heads", "layers")  # these show all layers at once
@@ -57,6 +57,8 @@ def draw(
     if kind not in KINDS:
         raise InvalidRequest(f'no kind "{kind}". Known: {", ".join(KINDS)}.')
     chosen = layer is not None or head is not None
+    if kind == "image" and system.picture != "image":
+        raise InvalidRequest(f"kind image is for systems that look at pictures; {inspected.name} does not.")
     if kind in WHOLE and chosen:
         raise InvalidRequest(f"kind {kind} shows all layers: layer and head are for the others.")
     if inspected.answer is None:
@@ -64,7 +66,7 @@ def draw(
     if method is not None:
         resolve_options(controls(system), {"method": method})
     if method not in (None, ATTENTION):
-        if kind != "words" or chosen:
+        if kind not in ("words", "image") or chosen:
             raise InvalidRequest("method colours the words: it goes with kind words, without layer and head.")
         return _scored(inspected, method)
     if not system.layers:
@@ -88,12 +90,27 @@ def draw(
     else:
         caption = captions.self_attention_caption(inspected, which)
     rows, ahead = inspected.rows if cross else source, len(source) - len(inspected.source)
-    view: MatrixView = KINDS[kind](weights, source, rows, title=inspected.title, caption=caption)
+    view = _view(inspected, kind, weights, source, rows, title=inspected.title, caption=caption)
     return replace(view, unknown=_unknown(inspected, ahead))
+
+
+def _view(
+    inspected: Inspected, kind: str, weights: Any, source: list[str], rows: list[str], **said: str
+) -> MatrixView:
+    """A view of one of KINDS; where pictures were looked at, over the picture."""
+    if kind != "image":
+        view: MatrixView = KINDS[kind](weights, source, rows, **said)
+        return view
+    system = inspected.system
+    return views.image(weights, system.drawn_picture(inspected.answer), rows, grid=system.grid, **said)
 
 
 def _scored(inspected: Inspected, method: str) -> MatrixView:
     scores, caption = word_scores(inspected, method), captions.scores_caption(inspected, method)
+    if inspected.system.picture == "image":  # what speaks against the answer is left as it is
+        shares = scores.clamp(min=0) / scores.abs().sum().clamp(min=1e-12)
+        over = _view(inspected, "image", shares[None], [], [inspected.said], title=inspected.title)
+        return replace(over, caption=caption, note=OTHERS)
     view = views.words(scores, inspected.source, [inspected.said], shares=True, title=inspected.title)
     return replace(view, caption=caption, note=OTHERS, unknown=_unknown(inspected))
 
@@ -135,7 +152,7 @@ def picture_data(inspected: Inspected, options: Mapping[str, Value]) -> tuple[di
         wanted = {"layer": layers - 1, "head": None, **options}
         every = [one for one in every if one == (wanted["layer"], wanted["head"])]
     named = {_name(*one, layers, heads): inspected.matrix(*one) for one in every}
-    view: MatrixView = KINDS[inspected.system.picture](named, inspected.source, inspected.rows)
+    view = _view(inspected, inspected.system.picture, named, inspected.source, inspected.rows)
     data = replace(view, unknown=_unknown(inspected)).data()
     for matrix, (layer, head) in zip(data["matrices"], every, strict=True):
         chosen = {"layer": layer, "head": head}

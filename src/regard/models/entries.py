@@ -1,4 +1,4 @@
-"""TRANSLATORS, CLASSIFIERS, LANGUAGE_MODELS: every model by the name of its file, with its configuration.
+"""TRANSLATORS, CLASSIFIERS, LANGUAGE_MODELS, IMAGE_MODELS: every model by the name of its file, with its configuration.
 
 A model enters itself with a decorator: `@register_translator(Config)`, `@register_classifier(Config)` …;
 `TRANSLATORS["luong"].make(**settings)` builds one.
@@ -14,6 +14,7 @@ from regard.core.registry import Table, first_line
 
 if TYPE_CHECKING:  # models import this file
     from regard.models.classifiers.classifier_model import ClassifierModel
+    from regard.models.images.image_model import ImageModel
     from regard.models.language.language_model import LanguageModel
     from regard.models.sequence_model import SequenceModel
 
@@ -52,6 +53,8 @@ def registrar(table: Table[Any]) -> Callable[[type[Any]], Callable[[K], K]]:
 TRANSLATORS: "Table[Entry[SequenceModel[Any, Any]]]" = Table("model", {})
 CLASSIFIERS: "Table[Entry[ClassifierModel]]" = Table("classifier", {})
 LANGUAGE_MODELS: "Table[Entry[LanguageModel]]" = Table("language model", {})
+IMAGE_MODELS: "Table[Entry[ImageModel]]" = Table("image model", {})
 register_translator = registrar(TRANSLATORS)
 register_classifier = registrar(CLASSIFIERS)
 register_language_model = registrar(LANGUAGE_MODELS)
+register_image_model = registrar(IMAGE_MODELS)

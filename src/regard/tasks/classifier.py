@@ -68,6 +68,12 @@ class Classification:
             return found.words
         return self.system.tokenizer.pieces(self.tokens)
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What `regard classify --json` prints."""
+        facts = {"label": self.label, "probabilities": self.probabilities, "words": self.words}
+        return {**facts, "weights": self.weights.tolist()}
+
     @cached_property
     def seen(self) -> Record:
         """What the attentions over the words did: `Attended` by path."""

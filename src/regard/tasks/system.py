@@ -10,7 +10,7 @@
 `inspection`, views, the page, explanations and audits use these names and nothing else of a task.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,7 +84,10 @@ class System:
 
     task: "Task"
     role: str = "cross"  # of the attentions that are shown: from the answer to the input
-    picture: Literal["heat_map", "words"] = "heat_map"  # how their weights are drawn
+    picture: Literal["heat_map", "words", "image"] = "heat_map"  # how their weights are drawn
+    pieces: str = "words"  # what inputs are made of, for captions: "words", or "regions" of a picture
+    whole: str = "text"  # what an input is
+    most_characters: int | None = None  # of an input; None: as many as its tokens may have
     ahead: int = 0  # keys that these attentions have before the first token of the input, as BERT's [CLS]
     behind: int = 0  # keys after the last token of the input, as BERT's [SEP]
     sinks: bool = False  # whether its first key takes weight whatever it is, as in decoders
@@ -128,6 +131,10 @@ class System:
     def audited(self, options: Any) -> "tuple[Case, str]":
         """The case of the files that options of `regard audit` name, and their content in one string."""
         raise RunError(f"{self.folder} holds a {self.task.makes}, which cannot be audited.")
+
+    def classify(self, inputs: Sequence[Any], **options: Any) -> list[Any]:
+        """The class of each input."""
+        raise RunError(f"a {self.task.makes} does not classify: it has no classes.")
 
     def align(self, pairs: Sequence[tuple[str, str]], **options: Any) -> Any:
         """Word links of sentence pairs."""
@@ -199,6 +206,25 @@ class System:
     def input(self, text: str, second: str | None = None) -> Any:
         """An input of `answer`, from what a person types."""
         return text if second is None else (text, second)
+
+    @property
+    def sample(self) -> Any:
+        """Any input that it can answer."""
+        return self.input("a", "a" if self.takes_second else None)
+
+    def without(self, whole: Segments, words: Collection[int]) -> tuple[Segments, list[int]]:
+        """What is read when words (numbers) are deleted, and the numbers of the words in it."""
+        rest = self.segments(*whole.remaining(words))
+        return rest, [i for i in range(len(whole.words)) if i not in words]
+
+    def drawn_picture(self, answer: Any) -> Any:
+        """The picture (h, w, 3) under the weights of an answer, where `picture` is "image"."""
+        raise RunError(f"a {self.task.makes} reads no picture.")
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of its regions, where it reads pictures."""
+        raise RunError(f"a {self.task.makes} reads no picture.")
 
     def answer_segments(self, answer: Any) -> Segments:
         """The tokens and words of an answer, the rows of its weights; unless it is a text, one."""

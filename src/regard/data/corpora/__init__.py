@@ -1,6 +1,10 @@
-"""Generated corpora by name: CORPORA of pairs, LABELLED of labelled texts, RUNNING of running text."""
+"""Generated corpora by name: CORPORA of pairs, LABELLED of labelled texts, RUNNING of running text, and IMAGES,
+CAPTIONED and ASKED of pictures."""
 
+from regard.data.corpora.corpus import ASKED as ASKED
+from regard.data.corpora.corpus import CAPTIONED as CAPTIONED
 from regard.data.corpora.corpus import CORPORA as CORPORA
+from regard.data.corpora.corpus import IMAGES as IMAGES
 from regard.data.corpora.corpus import LABELLED as LABELLED
 from regard.data.corpora.corpus import RUNNING as RUNNING
 from regard.data.corpora.corpus import Corpus as Corpus
