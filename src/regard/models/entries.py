@@ -1,4 +1,4 @@
-"""TRANSLATORS, CLASSIFIERS, LANGUAGE_MODELS, IMAGE_MODELS: every model by the name of its file, with its configuration.
+"""TRANSLATORS, CLASSIFIERS, LANGUAGE_MODELS, IMAGE_MODELS …: every model by the name of its file, with its configuration.
 
 A model enters itself with a decorator: `@register_translator(Config)`, `@register_classifier(Config)` …;
 `TRANSLATORS["luong"].make(**settings)` builds one.
@@ -53,8 +53,12 @@ def registrar(table: Table[Any]) -> Callable[[type[Any]], Callable[[K], K]]:
 TRANSLATORS: "Table[Entry[SequenceModel[Any, Any]]]" = Table("model", {})
 CLASSIFIERS: "Table[Entry[ClassifierModel]]" = Table("classifier", {})
 LANGUAGE_MODELS: "Table[Entry[LanguageModel]]" = Table("language model", {})
+CAPTIONERS: "Table[Entry[SequenceModel[Any, Any]]]" = Table("captioner", {})
+QUESTION_MODELS: "Table[Entry[Any]]" = Table("model of questions", {})
 IMAGE_MODELS: "Table[Entry[ImageModel]]" = Table("image model", {})
 register_translator = registrar(TRANSLATORS)
 register_classifier = registrar(CLASSIFIERS)
 register_language_model = registrar(LANGUAGE_MODELS)
 register_image_model = registrar(IMAGE_MODELS)
+register_captioner = registrar(CAPTIONERS)
+register_question_model = registrar(QUESTION_MODELS)

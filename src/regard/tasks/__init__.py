@@ -17,6 +17,7 @@ WHERE = Table(  # name of a task: the file and the instance in it
         "alignment": "regard.tasks.alignment:ALIGNMENT",
         "language": "regard.tasks.language:LANGUAGE",
         "image": "regard.tasks.image:IMAGE",
+        "caption": "regard.tasks.caption:CAPTION",
     },
 )
 SAYS = {  # what `regard train --help` says of them, which imports none
@@ -25,6 +26,7 @@ SAYS = {  # what `regard train --help` says of them, which imports none
     "alignment": "Train a word aligner into DIR; `regard align DIR` then uses it.",
     "language": "Train a language model into DIR; `regard generate DIR` then uses it.",
     "image": "Train a classifier of pictures into DIR; `regard classify DIR image.png` then uses it.",
+    "caption": "Train a captioner into DIR; `regard caption DIR image.png` then uses it.",
 }
 OLD_NAMES = {"aligner": "alignment"}
 

@@ -170,19 +170,7 @@ class ImageParts:
     @classmethod
     def load(cls, folder: Path) -> "ImageParts":
         """Those in a folder."""
-        path = folder / IMAGE_FILE
-        try:
-            facts = read_json(path)
-            size = ImageSize(*(int(facts[name]) for name in ("channels", "height", "width")))
-            mean, deviation = (tuple(map(float, facts[name])) for name in ("mean", "deviation"))
-            right = size.channels in (1, 3) and len(mean) == len(deviation) == size.channels
-            if not right or not all(1 <= side <= LARGEST_SIDE for side in size.shape[1:]):
-                raise ValueError
-        except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise DataError(f"{path}: not a file of sizes that regard has saved.") from None
-        return cls(size, mean, deviation, Classes.load(folder / CLASSES))
+        return cls(*read_size(folder / IMAGE_FILE), Classes.load(folder / CLASSES))
 
 
 class ImageTask(Task):
@@ -304,6 +292,22 @@ class ImageTask(Task):
         from regard.tasks.image_classifier import ImageClassifier
 
         return ImageClassifier(model, parts, settings, folder)
+
+
+def read_size(path: Path) -> tuple[ImageSize, tuple[float, ...], tuple[float, ...]]:
+    """The size, mean and deviation of pictures, from the file in which a run keeps them."""
+    try:
+        facts = read_json(path)
+        size = ImageSize(*(int(facts[name]) for name in ("channels", "height", "width")))
+        mean, deviation = (tuple(map(float, facts[name])) for name in ("mean", "deviation"))
+        right = size.channels in (1, 3) and len(mean) == len(deviation) == size.channels
+        if not right or not all(1 <= side <= LARGEST_SIDE for side in size.shape[1:]):
+            raise ValueError
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise DataError(f"{path}: not a file of sizes that regard has saved.") from None
+    return size, mean, deviation
 
 
 def completed(training: Any, count: int, size: ImageSize, epochs: int) -> Any:
