@@ -18,6 +18,9 @@ def classify(
     inputs: list[str] = Argument(
         None, metavar="[IMAGE …]", help="Pictures (or texts) instead of standard input.", show_default=False
     ),
+    second: str | None = Option(
+        None, metavar="TEXT", help="With pictures that are named: a question about them, for runs that take one."
+    ),
     as_json: bool = Option(
         False, "--json", help="One JSON object per line: label, probabilities, weights, words or grid."
     ),
@@ -42,7 +45,7 @@ def classify(
     system.classify([])  # or says that it does not
 
     def answer(block: list[str]) -> Iterator[str]:
-        texts = [_text(line, system) for line in block if line.strip()]
+        texts = [_text(line, second, system) for line in block if line.strip()]
         found = iter(system.classify(texts, batch=batch))
         for line in block:
             yield _shown(next(found), as_json) if line.strip() else ""
@@ -50,7 +53,9 @@ def classify(
     answer_lines(answer, inputs or None)
 
 
-def _text(line: str, system: Any) -> Any:
+def _text(line: str, second: str | None, system: Any) -> Any:
+    if second is not None:
+        return system.input(line, second)
     if not system.takes_second:
         return line
     text, tab, second = line.partition("\t")

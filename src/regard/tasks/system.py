@@ -136,6 +136,10 @@ class System:
         """The class of each input."""
         raise RunError(f"a {self.task.makes} does not classify: it has no classes.")
 
+    def caption(self, inputs: Sequence[Any], **options: Any) -> list[Any]:
+        """A sentence about each picture."""
+        raise RunError(f"a {self.task.makes} writes no captions.")
+
     def align(self, pairs: Sequence[tuple[str, str]], **options: Any) -> Any:
         """Word links of sentence pairs."""
         raise RunError(f"a {self.task.makes} does not align words.")

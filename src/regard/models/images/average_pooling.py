@@ -20,7 +20,7 @@ class Config(ImageConfig):
     """Configuration: as that of `image_attention`, without score and map."""
 
     widths: tuple[int, ...] = (32, 64)
-    blocks: tuple[int, ...] = (1, 1)
+    blocks: tuple[int, ...] = (1, 2)
     stride: int | None = None
     dropout: float = 0.0
 

@@ -28,7 +28,7 @@ class Config(ImageConfig):
     """Configuration: the widths of the stages, and how many blocks each has."""
 
     widths: tuple[int, ...] = (32, 64)
-    blocks: tuple[int, ...] = (1, 1)
+    blocks: tuple[int, ...] = (1, 2)
     stride: int | None = None  # of the first convolution; None: by the size of the pictures
     score: str = "additive"
     map: str = "softmax"

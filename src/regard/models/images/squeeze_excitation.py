@@ -29,7 +29,7 @@ class Config(ImageConfig):
     """Configuration: as that of `average_pooling`, with the reduction r of the gates' hidden layers."""
 
     widths: tuple[int, ...] = (32, 64)
-    blocks: tuple[int, ...] = (1, 1)
+    blocks: tuple[int, ...] = (1, 2)
     stride: int | None = None
     reduction: int = 4
     gates: Literal["input", "constant"] = "input"
