@@ -7,7 +7,16 @@ from pathlib import Path
 from typer import Argument, Option
 
 from regard.cli.app import app
-from regard.cli.common import Device, Run, Threads, answer_lines, check_picture, exit_on_error, open_run, save_picture
+from regard.cli.common import (
+    Device,
+    Run,
+    Threads,
+    answer_lines,
+    check_picture,
+    exit_on_error,
+    open_run,
+    save_picture,
+)
 
 
 @app.command()
@@ -15,13 +24,20 @@ from regard.cli.common import Device, Run, Threads, answer_lines, check_picture,
 def caption(
     run: Run,
     images: list[str] = Argument(
-        None, metavar="[IMAGE …]", help="Pictures; without them, file names on standard input.", show_default=False
+        None,
+        metavar="[IMAGE …]",
+        help="Pictures; without them, file names on standard input.",
+        show_default=False,
     ),
     out: Path | None = Option(
-        None, metavar="FILE", help="Also draw the picture word by word: .png, .svg, .pdf or .html; one picture."
+        None,
+        metavar="FILE",
+        help="Also draw the picture word by word: .png, .svg, .pdf or .html; one picture.",
     ),
     beam: int | None = Option(None, min=1, help="Width of the beam; 1 is greedy."),
-    as_json: bool = Option(False, "--json", help="One JSON object per line: text, log_prob, pieces, grid, weights."),
+    as_json: bool = Option(
+        False, "--json", help="One JSON object per line: text, log_prob, pieces, grid, weights."
+    ),
     threads: Threads = None,
     device: Device = "auto",
 ) -> None:

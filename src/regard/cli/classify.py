@@ -19,7 +19,9 @@ def classify(
         None, metavar="[IMAGE …]", help="Pictures (or texts) instead of standard input.", show_default=False
     ),
     second: str | None = Option(
-        None, metavar="TEXT", help="With pictures that are named: a question about them, for runs that take one."
+        None,
+        metavar="TEXT",
+        help="With pictures that are named: a question about them, for runs that take one.",
     ),
     as_json: bool = Option(
         False, "--json", help="One JSON object per line: label, probabilities, weights, words or grid."

@@ -156,7 +156,9 @@ def fit_image(pixels: Pixels, size: ImageSize) -> Pixels:
     image = pillow()
     planes = [
         np.asarray(
-            image.fromarray(plane).resize((size.width, size.height), image.Resampling.BILINEAR, reducing_gap=3.0)
+            image.fromarray(plane).resize(
+                (size.width, size.height), image.Resampling.BILINEAR, reducing_gap=3.0
+            )
         )
         for plane in np.ascontiguousarray(pixels)
     ]

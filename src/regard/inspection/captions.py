@@ -55,7 +55,8 @@ def scores_caption(inspected: Inspected, method: str) -> str:
     probability = inspected.probabilities.get(inspected.said)
     answer = inspected.said if probability is None else f"{inspected.said} ({probability:.3f})"
     what = SCORES[METHODS[method].needs]
-    return f"Scores of the {inspected.system.pieces} by {method}, for the answer {answer} of {inspected.name}: {what}.{signs}"
+    scored = f"Scores of the {inspected.system.pieces} by {method}"
+    return f"{scored}, for the answer {answer} of {inspected.name}: {what}.{signs}"
 
 
 def change_caption(inspected: Inspected) -> str:

@@ -1,4 +1,4 @@
-"""TRANSLATORS, CLASSIFIERS, LANGUAGE_MODELS, IMAGE_MODELS …: every model by the name of its file, with its configuration.
+"""TRANSLATORS, CLASSIFIERS, LANGUAGE_MODELS, IMAGE_MODELS …: models by the names of their files.
 
 A model enters itself with a decorator: `@register_translator(Config)`, `@register_classifier(Config)` …;
 `TRANSLATORS["luong"].make(**settings)` builds one.

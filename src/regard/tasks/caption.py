@@ -37,7 +37,10 @@ from regard.tasks.translation import Decoding, target_in
 from regard.training import Training
 
 DATA = "Pictures and captions: .tsv, .csv or .jsonl with the columns image (a file) and caption."
-COLUMNS = {"image": Column(("image", "file", "picture"), "--data", heads=True), "caption": Column(("caption",), "--data", heads=True)}
+COLUMNS = {
+    "image": Column(("image", "file", "picture"), "--data", heads=True),
+    "caption": Column(("caption",), "--data", heads=True),
+}
 EPOCHS, GENERATED = 40, 12  # how often pictures of files, and generated ones, are seen
 
 
@@ -143,7 +146,9 @@ class CaptionTask(Task):
         else:
             assert data.train is not None
             count, size = described_size(data.train, COLUMNS, data.size)
-            data = replace(data, size=size.height, colour=size.channels == 3 if data.colour is None else data.colour)
+            data = replace(
+                data, size=size.height, colour=size.channels == 3 if data.colour is None else data.colour
+            )
             epochs = EPOCHS
         batch = replace(training, tokens=max(1, training.tokens // 12))  # captions in it, or so
         found = replace(completed(batch, count, size, epochs), tokens=training.tokens)

@@ -126,7 +126,7 @@ class Captioner(PictureSystem):
         return self.caption(inputs, **options)
 
     def forward(self, inputs: Sequence[Any], answers: Sequence[Sequence[int]]) -> Forward:
-        """Hidden states (b, m, width) of pictures (c, h, w) and captions given as tokens, without BOS, EOS."""
+        """Hidden states (b, m, width) of pictures (c, h, w) and captions as tokens, without BOS and EOS."""
         written, _ = padded([[BOS, *caption] for caption in answers], self.device)
         return Forward(self.model(self.stacked(inputs), None, written), self.model.logits)
 
@@ -175,7 +175,10 @@ class Captioner(PictureSystem):
         for start in range(0, len(known), PICTURES):
             some = known[start : start + PICTURES]
             tokens = self.tokenizer.encode_many([one.caption for one in some])
-            told = [Caption("", one.pixels, one.caption, 0.0, t, self) for one, t in zip(some, tokens, strict=True)]
+            told = [
+                Caption("", one.pixels, one.caption, 0.0, t, self)
+                for one, t in zip(some, tokens, strict=True)
+            ]
             for one, caption, (layer,) in zip(some, told, self.batch_weights(told), strict=True):
                 said = self.answer_segments(caption)
                 if len(said.words) != len(one.boxes):
@@ -200,6 +203,8 @@ class Captioner(PictureSystem):
             return self.score([one for _, one in captions_in(options.data, self.size)], beam=options.beam)
         corpus = self.settings.data.corpus
         if corpus is None or options.generated is None or options.generated < 1:
-            raise RunError("--generated N is for a run that was trained on generated pictures; N is at least 1.")
+            raise RunError(
+                "--generated N is for a run that was trained on generated pictures; N is at least 1."
+            )
         made = CAPTIONED[corpus](self.settings.seed, "test")
         return self.score(list(islice(made, options.generated)), beam=options.beam)

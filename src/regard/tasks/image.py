@@ -3,8 +3,8 @@
     loss = −Σ log p(class | picture)
 
 with label smoothing and pictures that are shifted and mirrored at random in training (`augmentation`);
-validation is without either. Pictures come from two IDX files (MNIST's format), from a folder of class folders,
-or are generated: a glyph in clutter.
+validation is without either. Pictures come from two IDX files (MNIST's format), from a folder of class
+folders, or are generated: a glyph in clutter.
 """
 
 import json
@@ -67,7 +67,10 @@ class ImageData(SettingsGroup):
     images: str | None = setting(None, IMAGES_SAYS, option="--images", metavar="FILE")
     labels: str | None = setting(None, LABELS_SAYS, option="--labels", metavar="FILE")
     valid_images: str | None = setting(
-        None, "Others to validate on; without them some are held out.", option="--valid-images", metavar="FILE"
+        None,
+        "Others to validate on; without them some are held out.",
+        option="--valid-images",
+        metavar="FILE",
     )
     valid_labels: str | None = setting(None, "Their labels.", option="--valid-labels", metavar="FILE")
     label_names: str | None = setting(None, LABEL_NAMES, option="--label-names", metavar="LABEL=NAME,…")
@@ -93,7 +96,10 @@ class Augmentation(SettingsGroup):
     group = "augmentation"
 
     shift: int | None = setting(
-        None, "Pixels that a picture is moved by, at most, each way; a fourteenth of it.", option="--shift", least=0
+        None,
+        "Pixels that a picture is moved by, at most, each way; a fourteenth of it.",
+        option="--shift",
+        least=0,
     )
     flip: bool = setting(True, "Every second picture is mirrored, left and right.")
 
@@ -186,9 +192,12 @@ class ImageTask(Task):
         "regard train image --out runs/glyphs",
         "regard train image --images train-images.idx.gz --labels train-labels.idx.gz --out runs/fashion",
         "regard train image --images photos/ --model vision_transformer --out runs/photos",
-        "regard train image --images digits.idx --labels labels.idx --set augmentation.flip=false --out runs/digits",
+        "regard train image --images digits.idx --labels labels.idx --set augmentation.flip=false --out runs/d",
     )
-    usage = ("regard classify DIR image.png", "regard evaluate DIR --images test.idx.gz --labels labels.idx.gz")
+    usage = (
+        "regard classify DIR image.png",
+        "regard evaluate DIR --images test.idx.gz --labels labels.idx.gz",
+    )
 
     # Data
 
@@ -276,7 +285,9 @@ class ImageTask(Task):
         """The sum of the smoothed losses of a batch, its pictures shifted and mirrored."""
         pixels = augmented(batch["pixels"], settings.augmentation)
         smoothing = settings.training.smoothing
-        loss = F.cross_entropy(model(pixels).float(), batch["label"], reduction="sum", label_smoothing=smoothing)
+        loss = F.cross_entropy(
+            model(pixels).float(), batch["label"], reduction="sum", label_smoothing=smoothing
+        )
         return loss, len(batch)
 
     def measure(self, model: Any, batch: Batch) -> tuple[dict[str, float], int]:

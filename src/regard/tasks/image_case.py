@@ -86,7 +86,9 @@ def case_of_pictures(
         raise ValueError("pictures are needed: a list of at least one.")
     if not system.layers:
         raise RunError(f"this {system.task.makes} has no attention over regions: there is nothing to audit.")
-    given = [one.pixels if isinstance(one, LabelledImage | Asked) else system.read(one).pixels for one in items]
+    given = [
+        one.pixels if isinstance(one, LabelledImage | Asked) else system.read(one).pixels for one in items
+    ]
     pixels = torch.from_numpy(np.stack(given)).to(system.device)
     known = [one for one in items if isinstance(one, LabelledImage | Asked)]
     names = system.segments("").words

@@ -15,8 +15,16 @@ from regard.core.errors import RunError
 from regard.data.images import LabelledImage, Pixels, labelled_images
 from regard.recording import Record, intervene
 from regard.tasks.class_scores import class_quality
-from regard.tasks.image import IMAGE, ImageAudit, ImageEvaluation, ImageFiles, ImageParts, ImageSettings, _check
-from regard.tasks.picture_system import Picture, PictureSystem
+from regard.tasks.image import (
+    IMAGE,
+    ImageAudit,
+    ImageEvaluation,
+    ImageFiles,
+    ImageParts,
+    ImageSettings,
+    _check,
+)
+from regard.tasks.picture_system import PictureSystem
 from regard.tasks.system import EXAMPLES, Forward, Scores, check_finite, erase
 
 if TYPE_CHECKING:
@@ -208,5 +216,3 @@ class ImageClassifier(PictureSystem):
         step = max(1, len(pictures) // max(1, options.pictures))
         some = pictures[::step][: options.pictures]
         return self.case(some), repr([(one.label, one.pixels.tobytes()) for one in some])
-
-

@@ -129,7 +129,7 @@ class PictureSystem(System):
         return seen
 
     def in_boxes(self, answers: Sequence[Any], boxes: Sequence[Box | None]) -> dict[str, float]:
-        """The mean weight inside the boxes, and that by the share of the picture that they are; {} if none."""
+        """The mean weight inside the boxes, and that by their share of the picture; {} if none is known."""
         known = [(one, box) for one, box in zip(answers, boxes, strict=True) if box is not None]
         if not known or not self.layers:
             return {}

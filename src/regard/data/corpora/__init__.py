@@ -1,5 +1,5 @@
-"""Generated corpora by name: CORPORA of pairs, LABELLED of labelled texts, RUNNING of running text, and IMAGES,
-CAPTIONED and ASKED of pictures."""
+"""Generated corpora by name: CORPORA of pairs, LABELLED of labelled texts, RUNNING of running text, and
+IMAGES, CAPTIONED and ASKED of pictures."""
 
 from regard.data.corpora.corpus import ASKED as ASKED
 from regard.data.corpora.corpus import CAPTIONED as CAPTIONED

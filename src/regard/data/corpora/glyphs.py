@@ -1,7 +1,7 @@
 """Glyphs in clutter: one of ten glyphs somewhere in a grey picture, among pieces of glyphs and noise.
 
-The glyph, 9 × 9 pixels, stands anywhere in a picture of 32 × 32; its box is known. Pieces of 4 × 4 pixels, cut
-from the same glyphs, lie around it, so that no stroke gives the class away.
+The glyph, 9 × 9 pixels, stands anywhere in a picture of 32 × 32; its box is known. Pieces of 4 × 4 pixels,
+cut from the same glyphs, lie around it, so that no stroke gives the class away.
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,10 @@ def glyphs(seed: int, split: Split) -> Iterator[LabelledImage]:
         ink = np.zeros((SIDE, SIDE))
         for _ in range(PIECES):
             whole = GLYPHS[names[chance.integers(len(names))]]
-            (i, j), (top, left) = chance.integers(SIZE - PIECE + 1, size=2), chance.integers(SIDE - PIECE + 1, size=2)
+            (i, j), (top, left) = (
+                chance.integers(SIZE - PIECE + 1, size=2),
+                chance.integers(SIDE - PIECE + 1, size=2),
+            )
             ink[top : top + PIECE, left : left + PIECE] = whole[i : i + PIECE, j : j + PIECE]
         top, left = chance.integers(SIDE - SIZE + 1, size=2).tolist()
         ink[top : top + SIZE, left : left + SIZE] = GLYPHS[label]

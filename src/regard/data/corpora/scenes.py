@@ -46,7 +46,7 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Captioned:
-    """A picture and its caption; `boxes` has for each word of the caption the box of what it names, or None."""
+    """A picture and its caption; `boxes` has for each word the box of what it names, or None."""
 
     pixels: Pixels
     caption: str

@@ -1,16 +1,17 @@
 """Show, Attend and Tell: before each word of its caption the decoder attends to the cells of the picture.
 
     a = convolutions(x) + e        h_0 = MLP_h(ā), c_0 = MLP_c(ā)        ā: the mean of the annotations
-    ẑ_t = β_t Attention(h_{t−1}, a),   β_t = σ(W_β h_{t−1})        h_t, c_t = LSTM([Ey_{t−1}; ẑ_t], h_{t−1}, c_{t−1})
+    ẑ_t = β_t Attention(h_{t−1}, a),   β_t = σ(W_β h_{t−1})
+    h_t, c_t = LSTM([Ey_{t−1}; ẑ_t], h_{t−1}, c_{t−1})
     p(y_t | y_{<t}, x) = softmax(L_o (Ey_{t−1} + L_h h_t + L_z ẑ_t))
 
-It is a sequence-to-sequence model whose memory is a grid. With map="hard" one cell is chosen at each step, with
-any estimator of `regard.maps.estimators`: a choice that is drawn in training and the best one afterwards. With
-read="mean" every step sees the mean of all cells: no attention, the control. `penalty` is the weight λ of the
-doubly stochastic penalty, which is off for hard attention.
+It is a sequence-to-sequence model whose memory is a grid. With map="hard" one cell is chosen at each step,
+with any estimator of `regard.maps.estimators`: drawn in training, the best one afterwards. With read="mean"
+every step sees the mean of all cells: no attention, the control. `penalty` is the weight λ of the doubly
+stochastic penalty, which is off for hard attention.
 
-Xu et al. (2015), "Show, Attend and Tell", arXiv:1502.03044, §3.1, §4. (The lecture applies σ to all four parts
-of the LSTM; the candidate ĉ has tanh. It leaves out β_t.)
+Xu et al. (2015), "Show, Attend and Tell", arXiv:1502.03044, §3.1, §4. (The lecture applies σ to all four
+parts of the LSTM; the candidate ĉ has tanh. It leaves out β_t.)
 Departs from the paper: a small network trained with the rest, e (learned vectors of the cells) added to its
 annotations; MLPs of one layer.
 """
@@ -141,13 +142,17 @@ class ShowAttendTell(SequenceModel[Memory, State]):
     def vocabulary(self) -> tuple[Tensor, Tensor | None]:
         return self.output.weight, self.output.bias
 
-    def caption_loss(self, source: Tensor, target_in: Tensor, target: Tensor, real: Tensor, smoothing: float) -> Tensor:
+    def caption_loss(
+        self, source: Tensor, target_in: Tensor, target: Tensor, real: Tensor, smoothing: float
+    ) -> Tensor:
         """The loss of captions (b, m) to minimise, summed over the real words, with what draws and λ need."""
 
         def losses() -> Tensor:  # (b,), per caption
             hidden = self(source, None, target_in)
             logits = F.linear(hidden, *self.vocabulary()).float()
-            each = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none", label_smoothing=smoothing)
+            each = F.cross_entropy(
+                logits.flatten(0, 1), target.flatten(), reduction="none", label_smoothing=smoothing
+            )
             return (each.view_as(target) * real).sum(-1)
 
         if not self.attends or not self.config.penalty or self.config.map == "hard":
@@ -157,7 +162,9 @@ class ShowAttendTell(SequenceModel[Memory, State]):
         with record(self, "attention", grad=True) as seen:
             each = losses()
         weights = concat_steps(seen["attention"]).weights  # (b, m, n)
-        more = doubly_stochastic_penalty(weights, self.config.penalty, mask=real.unsqueeze(-1), reduction="sum")
+        more = doubly_stochastic_penalty(
+            weights, self.config.penalty, mask=real.unsqueeze(-1), reduction="sum"
+        )
         return each.sum() + more
 
     def _step(self, y: Tensor, state: State, memory: Memory) -> tuple[Tensor, State]:

@@ -2,8 +2,8 @@
 
     logits = model(pixels) = model.from_normalised(model.normalise(pixels))
 
-Pixels are bytes (b, channels, h, w). Normalised they have mean 0 and variance 1 over the training pictures, so
-that 0 is the mean colour: what a region is painted with that shall not be seen.
+Pixels are bytes (b, channels, h, w). Normalised they have mean 0 and variance 1 over the training pictures,
+so that 0 is the mean colour: what a region is painted with that shall not be seen.
 
 `attention_paths["reader"]` has the attention over the cells, if the model has one; `over_cells(seen)` has its
 weights (b, k, n), k queries or heads, n = rows · columns cells, row by row.
@@ -55,8 +55,9 @@ class ImageModel(nn.Module):
     def normalise(self, pixels: Tensor) -> Tensor:
         """Bytes (b, c, h, w) to numbers of mean 0 and variance 1."""
         size = (self.config.channels, self.config.height, self.config.width)
+        wanted = ", ".join(map(str, size))
         if tuple(pixels.shape[1:]) != size:
-            raise ShapeError(f"pictures must be (b, c, h, w) = (b, {', '.join(map(str, size))}); got {tuple(pixels.shape)}.")
+            raise ShapeError(f"pictures must be (b, {wanted}); got {tuple(pixels.shape)}.")
         return (pixels / 255 - self.mean) / self.deviation
 
     def from_normalised(self, x: Tensor) -> Tensor:

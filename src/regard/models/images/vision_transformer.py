@@ -64,13 +64,7 @@ class VisionTransformer(ImageModel):
             self.places = nn.Parameter(torch.randn(n, width) * 0.02)
         else:
             self.register_buffer("places", plane_sinusoid(self.grid, width), persistent=False)
-        self.layers = nn.ModuleList(
-            SelfAttentionLayer(
-                MultiHead(width, config.heads, map=make_map(config.map, learn_alpha=config.learn_alpha, heads=config.heads)),
-                width, config.inner, "gelu", "pre", config.dropout,
-            )
-            for _ in range(config.layers)
-        )  # fmt: skip
+        self.layers = nn.ModuleList(self._layer(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(width)
         self.first = nn.Parameter(torch.randn(1, width) * 0.02)  # before the patches, or their query
         self.read = nn.Linear(width, config.classes)
@@ -80,6 +74,13 @@ class VisionTransformer(ImageModel):
         if not self.reads_first:
             self.attention = Attention(ScaledDot(), make_map(config.map))
             self.attention_paths["reader"] = ["attention"]
+
+    @staticmethod
+    def _layer(config: Config) -> SelfAttentionLayer:
+        width, heads = config.embedding, config.heads
+        map = make_map(config.map, learn_alpha=config.learn_alpha, heads=heads)
+        attention = MultiHead(width, heads, map=map)
+        return SelfAttentionLayer(attention, width, config.inner, "gelu", "pre", config.dropout)
 
     def from_normalised(self, x: Tensor) -> Tensor:
         rows, columns = self.grid
@@ -111,9 +112,11 @@ class VisionTransformer(ImageModel):
 
 
 def plane_sinusoid(grid: tuple[int, int], width: int) -> Tensor:
-    """Encodings (rows · columns, width) of the cells of a plane: the row in one half, the column in the other."""
+    """Encodings (rows · columns, width) of the cells of a plane: one half of the row, one of the column."""
     half = width // 2
-    down, across = (sinusoid(torch.arange(size), wide) for size, wide in zip(grid, (half, width - half), strict=True))
+    down, across = (
+        sinusoid(torch.arange(size), wide) for size, wide in zip(grid, (half, width - half), strict=True)
+    )
     rows, columns = grid
     both = [down.unsqueeze(1).expand(-1, columns, -1), across.unsqueeze(0).expand(rows, -1, -1)]
     return torch.cat(both, -1).flatten(0, 1).float()

@@ -1,10 +1,10 @@
 """A small residual network of convolutions: from a picture to a grid of annotations.
 
-    x = ReLU(BN(conv₅(x))) with a stride        x = ReLU(x + BN(conv₃(ReLU(BN(conv₃(x))))))        in each block
+    x = ReLU(BN(conv₅(x))) with a stride      x = ReLU(x + BN(conv₃(ReLU(BN(conv₃(x))))))      in each block
     between two stages ReLU(BN(conv₃(x))) with stride 2
 
-He et al. (2016), "Deep Residual Learning for Image Recognition", arXiv:1512.03385; batch norm: Ioffe & Szegedy
-(2015), arXiv:1502.03167.
+He et al. (2016), "Deep Residual Learning for Image Recognition", arXiv:1512.03385; batch norm: Ioffe &
+Szegedy (2015), arXiv:1502.03167.
 
 `receptive` says how many pixels a cell of the grid has seen, and how far apart cells are.
 """
@@ -20,7 +20,7 @@ CELLS = 24  # rows or columns after the first convolution, at most
 
 
 class Receptive(NamedTuple):
-    """What a cell of the grid sees: so many pixels, cells being `stride` pixels apart, the first at `start`."""
+    """What a cell of the grid sees: so many pixels; cells are `stride` pixels apart, the first at `start`."""
 
     size: int
     stride: int
