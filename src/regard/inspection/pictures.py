@@ -95,7 +95,7 @@ def draw(
 
 
 def _view(
-    inspected: Inspected, kind: str, weights: Any, source: list[str], rows: list[str], **said: str
+    inspected: Inspected, kind: str, weights: Any, source: list[str], rows: list[str], **said: Any
 ) -> MatrixView:
     """A view of one of KINDS; where pictures were looked at, over the picture."""
     if kind != "image":

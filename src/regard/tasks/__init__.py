@@ -18,6 +18,7 @@ WHERE = Table(  # name of a task: the file and the instance in it
         "language": "regard.tasks.language:LANGUAGE",
         "image": "regard.tasks.image:IMAGE",
         "caption": "regard.tasks.caption:CAPTION",
+        "visual_question": "regard.tasks.visual_question:VISUAL_QUESTION",
     },
 )
 SAYS = {  # what `regard train --help` says of them, which imports none
@@ -27,6 +28,7 @@ SAYS = {  # what `regard train --help` says of them, which imports none
     "language": "Train a language model into DIR; `regard generate DIR` then uses it.",
     "image": "Train a classifier of pictures into DIR; `regard classify DIR image.png` then uses it.",
     "caption": "Train a captioner into DIR; `regard caption DIR image.png` then uses it.",
+    "visual_question": "Train a model of questions about pictures into DIR.",
 }
 OLD_NAMES = {"aligner": "alignment"}
 

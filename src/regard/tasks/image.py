@@ -192,7 +192,7 @@ class ImageTask(Task):
         "regard train image --out runs/glyphs",
         "regard train image --images train-images.idx.gz --labels train-labels.idx.gz --out runs/fashion",
         "regard train image --images photos/ --model vision_transformer --out runs/photos",
-        "regard train image --images digits.idx --labels labels.idx --set augmentation.flip=false --out runs/d",
+        "regard train image --images digits.idx --labels labels.idx --set augmentation.flip=false --out d",
     )
     usage = (
         "regard classify DIR image.png",

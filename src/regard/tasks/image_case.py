@@ -34,7 +34,7 @@ class OverRegions(nn.Module):
         rows, columns = model.grid
         self.regions, self.size = rows * columns, tuple(pixels.shape[1:])
         self.images = model.normalise(pixels)  # (N, c, h, w)
-        of = region_numbers(model.grid, self.size[1:]).flatten()
+        of = region_numbers(model.grid, (self.size[1], self.size[2])).flatten()
         order = of.argsort(stable=True)
         counts = of.bincount(minlength=self.regions)
         place = torch.arange(len(of)) - (counts.cumsum(0) - counts)[of[order]]
@@ -120,7 +120,8 @@ def case_of_pictures(
             wide = place.unsqueeze(1).expand(-1, weights.shape[1], -1)[..., : weights.shape[-1]]
             whole = whole.scatter(-1, wide, weights.to(whole.device))
             with eval_mode(model), system.model.looking_with(whole):
-                return model(tokens, lengths).double().softmax(-1)
+                changed: Tensor = model(tokens, lengths).double().softmax(-1)
+                return changed
 
         return shown, with_weights
 

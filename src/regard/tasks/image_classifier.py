@@ -103,8 +103,8 @@ class ImageClassifier(PictureSystem):
             return []
         return [one.pixels for _, one in islice(self.task.read(self.settings, "valid"), EXAMPLES)]
 
-    @cached_property
-    def heads(self) -> int:  # type: ignore[override]
+    @property
+    def heads(self) -> int:
         if not self.layers:
             return 0
         return int(self.settings.model.get("heads", 1)) if self.ahead else 1

@@ -132,11 +132,11 @@ class System:
         """The case of the files that options of `regard audit` name, and their content in one string."""
         raise RunError(f"{self.folder} holds a {self.task.makes}, which cannot be audited.")
 
-    def classify(self, inputs: Sequence[Any], **options: Any) -> list[Any]:
+    def classify(self, inputs: Sequence[Any], /, *, batch: int | None = None) -> list[Any]:
         """The class of each input."""
         raise RunError(f"a {self.task.makes} does not classify: it has no classes.")
 
-    def caption(self, inputs: Sequence[Any], **options: Any) -> list[Any]:
+    def caption(self, inputs: Sequence[Any], /, *, beam: int | None = None) -> list[Any]:
         """A sentence about each picture."""
         raise RunError(f"a {self.task.makes} writes no captions.")
 
