@@ -23,7 +23,7 @@ from regard.decoding import greedy
 from regard.recording import Record
 from regard.tasks.bleu import quality
 from regard.tasks.caption import CAPTION, CaptionEvaluation, CaptionSettings, captions_in
-from regard.tasks.picture_system import PictureSystem
+from regard.tasks.picture_system import PictureSystem, generated_examples
 from regard.tasks.picture_tables import PictureParts
 from regard.tasks.system import EXAMPLES, Forward, Scores, check_finite
 
@@ -201,10 +201,5 @@ class Captioner(PictureSystem):
             )
         if options.data is not None:
             return self.score([one for _, one in captions_in(options.data, self.size)], beam=options.beam)
-        corpus = self.settings.data.corpus
-        if corpus is None or options.generated is None or options.generated < 1:
-            raise RunError(
-                "--generated N is for a run that was trained on generated pictures; N is at least 1."
-            )
-        made = CAPTIONED[corpus](self.settings.seed, "test")
-        return self.score(list(islice(made, options.generated)), beam=options.beam)
+        assert options.generated is not None
+        return self.score(generated_examples(self, CAPTIONED, options.generated), beam=options.beam)

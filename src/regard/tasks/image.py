@@ -144,6 +144,7 @@ class ImageFiles:
     images: str | None = setting(None, IMAGES_SAYS, metavar="FILE")
     labels: str | None = setting(None, LABELS_SAYS, metavar="FILE")
     label_names: str | None = setting(None, LABEL_NAMES, metavar="LABEL=NAME,…")
+    generated: int | None = setting(None, "Generated pictures instead of files, so many.")
 
 
 @dataclass(frozen=True)

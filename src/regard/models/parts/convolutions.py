@@ -97,7 +97,8 @@ class Convolutions(nn.Module):
 
     def annotations(self, x: Tensor) -> Tensor:
         """The same, cell by cell: (b, rows · columns, width)."""
-        return self(x).flatten(2).transpose(1, 2)
+        cells: Tensor = self(x).flatten(2).transpose(1, 2)
+        return cells
 
 
 def first_stride(height: int, width: int) -> int:
@@ -109,9 +110,8 @@ def first_stride(height: int, width: int) -> int:
 def _receptive(layers: Sequence[nn.Module]) -> Receptive:
     size, step, start = 1, 1, 0.0
     for layer in layers:
-        parts = [layer] if isinstance(layer, Convolution) else [layer.first, layer.second]  # type: ignore[list-item]
-        for one in parts:
-            assert isinstance(one, Convolution)
+        assert isinstance(layer, Convolution | Block)
+        for one in [layer] if isinstance(layer, Convolution) else [layer.first, layer.second]:
             size += (one.size - 1) * step
             step *= one.stride
     return Receptive(size, step, start)
