@@ -102,7 +102,8 @@ def _view(
         view: MatrixView = KINDS[kind](weights, source, rows, **said)
         return view
     system = inspected.system
-    return views.image(weights, system.drawn_picture(inspected.answer), rows, grid=system.grid, **said)
+    picture, seen = system.drawn_picture(inspected.answer), system.receptive
+    return views.image(weights, picture, rows, grid=system.grid, receptive=seen, **said)
 
 
 def _scored(inspected: Inspected, method: str) -> MatrixView:

@@ -54,6 +54,12 @@ class PictureSystem(System):
         return found
 
     @property
+    def receptive(self) -> tuple[int, int, float] | None:
+        """What a region has seen, where the cells are those of convolutions."""
+        found: Any = getattr(self.model, "convolutions", None)
+        return None if found is None else tuple(found.receptive)
+
+    @property
     def regions(self) -> int:
         """How many there are."""
         return self.grid[0] * self.grid[1]

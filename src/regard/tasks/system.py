@@ -233,6 +233,11 @@ class System:
         """Rows and columns of its regions, where it reads pictures."""
         raise RunError(f"a {self.task.makes} reads no picture.")
 
+    @property
+    def receptive(self) -> tuple[int, int, float] | None:
+        """What a region has seen of the picture, in pixels (`views.image`); None if that is not known."""
+        return None
+
     def answer_segments(self, answer: Any) -> Segments:
         """The tokens and words of an answer, the rows of its weights; unless it is a text, one."""
         whole = (0, len(answer.said))
