@@ -6,13 +6,6 @@ FLAVOURS, MEMORY = "Flavours of attention", "Memory"
 EFFICIENT, APPLIED = "Subquadratic attention", "Applications"
 
 not_built(
-    "C27",
-    "Gates of an LSTM and squeeze-and-excitation are attention that depends on the input.",
-    "003:36-59",
-    FLAVOURS,
-    "a model of images with squeeze-and-excitation",
-)
-not_built(
     "C28",
     "An LSTMN attends over earlier tokens and needs no fixed memory.",
     "002:65-81",
@@ -103,8 +96,6 @@ not_built(
     EFFICIENT,
     "the efficient attentions",
 )
-not_built("C94", "An image classifier looks at the object.", "000:35-54", APPLIED, "a classifier of images")
-not_built("C96", "A caption looks at what it names.", "002:215-251", APPLIED, "a captioner")
 not_built(
     "C97",
     "Attention finds the span that answers a question.",
