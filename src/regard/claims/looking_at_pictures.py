@@ -22,7 +22,7 @@ from regard.runs.folder import resolve
 from regard.tasks import TASKS
 from regard.tasks.picture_system import region_numbers
 
-entry = partial(claim, fixed="FIXED")
+entry = partial(claim, fixed="8c9591d")
 Labelled = tuple[Tensor, Tensor]  # pictures (b, c, h, w) and classes (b,)
 SIDE, STEPS, BATCH = 32, 400, 64
 
