@@ -71,7 +71,7 @@ def explain(
         for name in names
     ]
     if out is not None:
-        save_picture(explanations_view(found, label), out, quiet=True)
+        save_picture(explanations_view(found, label, system, inputs[0]), out, quiet=True)
     if as_json:
         for one in found:
             print(json.dumps(vars(one), ensure_ascii=False))
