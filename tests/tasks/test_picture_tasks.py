@@ -248,7 +248,7 @@ def test_an_image_view_has_a_panel_for_each_word(tmp_path):
     assert done.exit_code == 0, done.output
     assert (tmp_path / "words.png").exists()
     facts = json.loads(run("caption", tmp_path / "run", picture, "--json").stdout)
-    assert len(facts["weights"]) == len(facts["pieces"]) and facts["grid"] == [9, 9]
+    assert len(facts["weights"]) == len(facts["pieces"]) and facts["grid"] == [6, 6]
     assert "does not classify" in refused(run("classify", tmp_path / "run", picture))
     found = json.loads(run("evaluate", tmp_path / "run", "--generated", 5, "--json").stdout)
     assert {"exact_match", "bleu", "weight_on_named"} <= found.keys()

@@ -79,7 +79,7 @@ class CaptionTraining(Training):
     )
     tokens: int = setting(1024, "Words in a batch, padding included.", least=1)
     optimiser: Literal["adam", "adamw"] = "adamw"
-    rate: float = 2e-3
+    rate: float = 5e-3
     schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
     warmup: int = setting(0, "Steps from 0 to the highest rate; 0: a tenth of all.", least=0)
     decay: float = 0.01
@@ -202,7 +202,7 @@ class CaptionTask(Task):
 
     def sizes(self, settings: CaptionSettings, parts: PictureParts | None) -> dict[str, Any]:
         if parts is None:
-            return sizes_of(ImageSize(3, 36, 36), 8, (0.5,) * 3, (0.5,) * 3)
+            return sizes_of(ImageSize(3, 24, 24), 8, (0.5,) * 3, (0.5,) * 3)
         return sizes_of(parts.size, len(parts.tokenizer), parts.mean, parts.deviation)
 
     def check(self, settings: CaptionSettings, model: Any) -> None:

@@ -225,7 +225,7 @@ class VisualQuestionTask(Task):
 
     def sizes(self, settings: QuestionSettings, parts: QuestionParts | None) -> dict[str, Any]:
         if parts is None:
-            return {**sizes_of(ImageSize(3, 36, 36), 2, (0.5,) * 3, (0.5,) * 3), "vocabulary": 8}
+            return {**sizes_of(ImageSize(3, 24, 24), 2, (0.5,) * 3, (0.5,) * 3), "vocabulary": 8}
         found = sizes_of(parts.size, len(parts.classes.names), parts.mean, parts.deviation)
         return {**found, "vocabulary": len(parts.tokenizer)}
 

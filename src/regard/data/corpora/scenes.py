@@ -1,7 +1,7 @@
 """Scenes: coloured shapes on a grey ground, with a caption or a question, and the box of every shape.
 
 One to three shapes (three or four for questions), no two of the same colour and form, stand in different
-cells of a plane of 3 × 3 cells, 12 pixels each. The caption names them in the order of reading:
+cells of a plane of 3 × 3 cells, 8 pixels each. The caption names them in the order of reading:
 
     a red circle left of a blue square above a green cross
 
@@ -19,7 +19,7 @@ import numpy as np
 from regard.data.corpora.split import Split
 from regard.data.images import Box, Pixels
 
-CELLS, CELL = 3, 12
+CELLS, CELL = 3, 8
 SIDE = CELLS * CELL
 COLOURS = {
     "red": (220, 40, 40), "green": (40, 170, 60), "blue": (50, 80, 230), "yellow": (235, 215, 50),
@@ -122,14 +122,14 @@ def _scene(chance: np.random.Generator, count: int) -> tuple[Pixels, list[Shape]
     shapes = []
     for cell, kind in zip(cells, kinds, strict=True):
         (row, column), (colour, form) = divmod(cell, CELLS), divmod(kind, len(FORMS))
-        size = int(chance.integers(8, 11))
+        size = int(chance.integers(6, 8))
         top, left = (place * CELL + int(chance.integers(CELL - size + 1)) for place in (row, column))
         name = list(COLOURS)[colour]
         here = np.zeros((SIDE, SIDE), dtype=bool)
         here[top : top + size, left : left + size] = _form(FORMS[form], size)
         pixels[here] = COLOURS[name]
         shapes.append(Shape(name, FORMS[form], row, column, (top, left, top + size, left + size)))
-    noisy = pixels + chance.normal(0, 8, pixels.shape)
+    noisy = pixels + chance.normal(0, 6, pixels.shape)
     return np.ascontiguousarray(noisy.clip(0, 255).astype(np.uint8).transpose(2, 0, 1)), shapes
 
 

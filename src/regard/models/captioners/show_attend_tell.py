@@ -57,7 +57,7 @@ class Config(ImageConfig):
     """Configuration: `classes` is the size of the vocabulary."""
 
     widths: tuple[int, ...] = (32, 64)
-    blocks: tuple[int, ...] = (1, 0)
+    blocks: tuple[int, ...] = (1, 1)
     stride: int | None = None
     embedding: int = 128
     state: int = 192
