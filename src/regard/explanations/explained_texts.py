@@ -124,8 +124,7 @@ def explanations_view(
     names = [one.method for one in found]
     if system is not None and system.picture == "image":
         over = system.drawn_picture(system.answer([given])[0])
-        said = {"title": title, "caption": "Scores above 0, as shares of all; each panel has its own scale."}
-        return image_view(
-            scores.clamp(min=0), over, names, grid=system.grid, receptive=system.receptive, **said
-        )
+        caption = "Scores above 0, as shares of all; each panel has its own scale."
+        shares, seen = scores.clamp(min=0), system.receptive
+        return image_view(shares, over, names, grid=system.grid, receptive=seen, title=title, caption=caption)
     return words_view(scores, first.words, names, shares=True, title=title, caption=caption)

@@ -41,7 +41,7 @@ COLUMNS = {
     "image": Column(("image", "file", "picture"), "--data", heads=True),
     "caption": Column(("caption",), "--data", heads=True),
 }
-EPOCHS, GENERATED = 40, 12  # how often pictures of files, and generated ones, are seen
+EPOCHS, GENERATED = 40, 6  # how often pictures of files, and generated ones, are seen
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,8 @@ def spread(cells: Array, size: tuple[int, int], receptive: tuple[int, int, float
         return found / found.sum(1, keepdims=True)
 
     rows, columns = cells.shape
-    return bells(rows, size[0]).T @ cells.astype(np.float64) @ bells(columns, size[1])
+    over: Array = bells(rows, size[0]).T @ cells.astype(np.float64) @ bells(columns, size[1])
+    return over
 
 
 def _bytes(picture: Tensor | Array) -> Any:
