@@ -53,8 +53,7 @@ class SettingsGroup:
             value, least, below = getattr(self, name), *map(known.get, ("least", "below"))
             if value is None:
                 continue
-            wrong = (least is not None and not value >= least) or (below is not None and not value < below)
-            if wrong:
+            if (least is not None and not value >= least) or (below is not None and not value < below):
                 bounds = [] if least is None else [f"at least {least:g}"]
                 bounds += [] if below is None else [f"less than {below:g}"]
                 raise SettingsError(f"{self.group}.{name} must be {' and '.join(bounds)}; got {value}.")

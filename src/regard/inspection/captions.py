@@ -22,7 +22,8 @@ def weights_caption(inspected: Inspected, layer: int | None, head: int | None) -
     system = inspected.system
     words = system.picture == "words" or len(inspected.rows) == 1  # of one answer
     between = "over" if words else "from each word of the answer to"
-    what = f"Attention weights of {inspected.name} {between} the {system.pieces} of the {system.whole}"
+    units = system.units
+    what = f"Attention weights of {inspected.name} {between} the {units} of the {system.whole}"
     if system.picture == "image":
         which = "" if layer is None else position(layer, len(inspected.weights), head, system.heads)
         rows, columns = system.grid
@@ -31,13 +32,16 @@ def weights_caption(inspected: Inspected, layer: int | None, head: int | None) -
             "region may have seen more of the picture than it covers; a weight of exactly 0 is not drawn."
         )
     if layer is None:
-        return f"{what}, all layers and heads: {_mechanism(inspected)}; between words, not subwords."
+        return f"{what}, all layers and heads: {_mechanism(inspected)}; between {units}, not subwords."
     which = position(layer, len(inspected.weights), head, inspected.system.heads)
     path = inspected.system.layer_names[layer]
+    shown = ", ".join(filter(None, (f"{which} ({path})" if which else path, _mechanism(inspected))))
+    if units != "words":
+        return f"{what}: {shown}. A weight of exactly 0 is not drawn."
     averaged = "" if words else ", over the subwords of an answer word averaged"
     return (
-        f"{what}: {f'{which} ({path})' if which else path}, {_mechanism(inspected)}. Weights on the subwords "
-        f"of a word are summed{averaged}; a weight of exactly 0 is not drawn."
+        f"{what}: {shown}. Weights on the subwords of a word are summed{averaged}; a weight of exactly 0 is "
+        "not drawn."
     )
 
 
@@ -55,7 +59,7 @@ def scores_caption(inspected: Inspected, method: str) -> str:
     probability = inspected.probabilities.get(inspected.said)
     answer = inspected.said if probability is None else f"{inspected.said} ({probability:.3f})"
     what = SCORES[METHODS[method].needs]
-    scored = f"Scores of the {inspected.system.pieces} by {method}"
+    scored = f"Scores of the {inspected.system.units} by {method}"
     return f"{scored}, for the answer {answer} of {inspected.name}: {what}.{signs}"
 
 
@@ -84,4 +88,5 @@ def position(layer: int, layers: int, head: int | None, heads: int) -> str:
 
 
 def _mechanism(inspected: Inspected) -> str:
-    return "score {}, map {}".format(*mechanism(inspected.system))
+    score, map_ = mechanism(inspected.system)
+    return ", ".join(f"{name} {value}" for name, value in (("score", score), ("map", map_)) if value)

@@ -1,4 +1,4 @@
-"""TRANSLATORS, CLASSIFIERS, LANGUAGE_MODELS, IMAGE_MODELS …: models by the names of their files.
+"""TRANSLATORS, CLASSIFIERS, LANGUAGE_MODELS …: every model by the name of its file, with its configuration.
 
 A model enters itself with a decorator: `@register_translator(Config)`, `@register_classifier(Config)` …;
 `TRANSLATORS["luong"].make(**settings)` builds one.
@@ -13,6 +13,8 @@ from torch import nn
 from regard.core.registry import Table, first_line
 
 if TYPE_CHECKING:  # models import this file
+    from regard.models.algorithm.algorithm_model import AlgorithmModel
+    from regard.models.answering.answer_model import AnswerModel
     from regard.models.classifiers.classifier_model import ClassifierModel
     from regard.models.images.image_model import ImageModel
     from regard.models.language.language_model import LanguageModel
@@ -56,9 +58,13 @@ LANGUAGE_MODELS: "Table[Entry[LanguageModel]]" = Table("language model", {})
 CAPTIONERS: "Table[Entry[SequenceModel[Any, Any]]]" = Table("captioner", {})
 QUESTION_MODELS: "Table[Entry[Any]]" = Table("model of questions", {})
 IMAGE_MODELS: "Table[Entry[ImageModel]]" = Table("image model", {})
+ANSWER_MODELS: "Table[Entry[AnswerModel]]" = Table("answer model", {})
+ALGORITHM_MODELS: "Table[Entry[AlgorithmModel]]" = Table("algorithm model", {})
 register_translator = registrar(TRANSLATORS)
 register_classifier = registrar(CLASSIFIERS)
 register_language_model = registrar(LANGUAGE_MODELS)
 register_image_model = registrar(IMAGE_MODELS)
 register_captioner = registrar(CAPTIONERS)
 register_question_model = registrar(QUESTION_MODELS)
+register_answer_model = registrar(ANSWER_MODELS)
+register_algorithm_model = registrar(ALGORITHM_MODELS)

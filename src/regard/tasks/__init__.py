@@ -19,6 +19,8 @@ WHERE = Table(  # name of a task: the file and the instance in it
         "image": "regard.tasks.image:IMAGE",
         "caption": "regard.tasks.caption:CAPTION",
         "visual_question": "regard.tasks.visual_question:VISUAL_QUESTION",
+        "answering": "regard.tasks.answering:ANSWERING",
+        "algorithm": "regard.tasks.algorithm:ALGORITHM",
     },
 )
 SAYS = {  # what `regard train --help` says of them, which imports none
@@ -29,6 +31,8 @@ SAYS = {  # what `regard train --help` says of them, which imports none
     "image": "Train a classifier of pictures into DIR; `regard classify DIR image.png` then uses it.",
     "caption": "Train a captioner into DIR; `regard caption DIR image.png` then uses it.",
     "visual_question": "Train a model of questions about pictures into DIR.",
+    "answering": "Train a network that answers questions on stories into DIR; `regard answer DIR` uses it.",
+    "algorithm": "Train a network on the examples of an algorithm into DIR: copy, recall, sort.",
 }
 OLD_NAMES = {"aligner": "alignment"}
 

@@ -111,7 +111,7 @@ class ImageClassifier(PictureSystem):
         return int(self.settings.model.get("heads", 1)) if self.ahead else 1
 
     @property
-    def ahead(self) -> int:  # type: ignore[override]
+    def ahead(self) -> int:
         """Keys before the first region: the vector that a Vision Transformer puts there."""
         return int(getattr(self.model, "reads_first", False))
 

@@ -37,7 +37,7 @@ class PictureSystem(System):
     """A trained model that looks at pictures."""
 
     picture = "image"
-    pieces, whole = "regions", "picture"
+    units, whole = "regions", "picture"
     most_characters = 1 << 23  # of a data URL
     unknown = None
 

@@ -81,7 +81,6 @@ class QuestionSystem(PictureSystem):
     """A model with the size of its pictures, the tokenizer of questions, and the answers."""
 
     task, role = VISUAL_QUESTION, "reader"
-    takes_second = True
     parts: QuestionParts
     settings: QuestionSettings
 
@@ -94,6 +93,10 @@ class QuestionSystem(PictureSystem):
     def labels(self) -> tuple[str, ...]:
         """The answers, in the order of the logits."""
         return self.parts.classes.names
+
+    @property
+    def takes_second(self) -> bool:
+        return True
 
     @property
     def heads(self) -> int:

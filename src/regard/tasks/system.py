@@ -79,19 +79,29 @@ class Scores:
         return self.figures[name]
 
 
+@dataclass(frozen=True)
+class Reply:
+    """What `regard answer` prints: an answer, and where it comes from."""
+
+    said: str
+    facts: dict[str, Any]  # what `regard answer --json` prints
+    text: str = ""  # what was read, if it is to be shown
+    marked: tuple[tuple[int, int], ...] = ()  # characters of it, from start to end, that stand out
+    headings: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()  # a table: the sentences of a story and their weights
+    notes: tuple[str, ...] = ()  # further lines
+
+
 class System:
     """A trained model of any task."""
 
     task: "Task"
     role: str = "cross"  # of the attentions that are shown: from the answer to the input
     picture: Literal["heat_map", "words", "image"] = "heat_map"  # how their weights are drawn
-    pieces: str = "words"  # what inputs are made of, for captions: "words", or "regions" of a picture
-    whole: str = "text"  # what an input is
+    whole: str = "text"  # what an input is, for captions: "text", "picture"
     most_characters: int | None = None  # of an input; None: as many as its tokens may have
-    ahead: int = 0  # keys that these attentions have before the first token of the input, as BERT's [CLS]
-    behind: int = 0  # keys after the last token of the input, as BERT's [SEP]
     sinks: bool = False  # whether its first key takes weight whatever it is, as in decoders
-    takes_second: bool = False  # whether an input is two texts
+    units: str = "words"  # what `segments` cuts a text into, as captions call it
     unknown: int | None = UNK  # the token of what is not in its vocabulary
 
     def __init__(self, model: Any, parts: Any, settings: Any, folder: Path | None = None):
@@ -115,6 +125,10 @@ class System:
     def evaluate(self, options: Any, progress: Callable[[int, int], None] | None = None) -> Scores:
         """How good it is on the files that `regard evaluate` was given; `progress` hears done and total."""
         raise NotImplementedError
+
+    def reply(self, options: Any) -> Reply:
+        """The answer to a question, for `regard answer`; options are of `task.Asking`."""
+        raise RunError(f"{self.folder} holds a {self.task.makes}, which answers no questions.")
 
     def case(self, items: Sequence[Any], **options: Any) -> "Case":
         """What explanations and audits ask: texts, answers, weights, and answers with other weights."""
@@ -154,6 +168,26 @@ class System:
         return segments(self.tokenizer, text, spans)
 
     # What follows from these, unless a task knows better
+
+    @property
+    def takes_second(self) -> bool:
+        """Whether an input is two texts."""
+        return False
+
+    @property
+    def around(self) -> tuple[int, int]:
+        """Keys of its attentions before and after the tokens of the input, as BERT's [CLS] and [SEP]."""
+        return 0, 0
+
+    @property
+    def ahead(self) -> int:
+        """Those before."""
+        return self.around[0]
+
+    @property
+    def behind(self) -> int:
+        """Those after."""
+        return self.around[1]
 
     @property
     def attention_paths(self) -> dict[str, list[str]]:
@@ -210,6 +244,11 @@ class System:
     def input(self, text: str, second: str | None = None) -> Any:
         """An input of `answer`, from what a person types."""
         return text if second is None else (text, second)
+
+    @property
+    def own_views(self) -> dict[str, Callable[[str], Any]]:
+        """Views that only this kind of system has, of a text, by the name of `regard view --kind`."""
+        return {}
 
     @property
     def sample(self) -> Any:

@@ -1,5 +1,6 @@
 """Generated corpora by name: CORPORA of pairs with gold alignments, LABELLED of texts with highlights,
-RUNNING of text for language models, IMAGES, CAPTIONED and ASKED of pictures with boxes."""
+RUNNING of text for language models, STORIES of questions on stories, IMAGES, CAPTIONED and ASKED of pictures
+with boxes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,9 +18,11 @@ from regard.data.corpora.phrases import phrases
 from regard.data.corpora.scenes import Asked, Captioned, asked, captioned
 from regard.data.corpora.sentiment import sentiment
 from regard.data.corpora.split import Split
+from regard.data.corpora.stories import stories
 from regard.data.corpora.toys import copy, dictionary, reverse
 from regard.data.images import LabelledImage
 from regard.data.labelled import Labelled
+from regard.data.stories import Question
 
 Example = TypeVar("Example")
 
@@ -63,6 +66,14 @@ for _lines in (
     Corpus("brackets", "Nested brackets of four kinds with letters between them.", brackets),
 ):
     RUNNING.enter(_lines.name, _lines)
+
+STORIES: Table[Corpus[Question]] = Table("corpus of stories", {})
+for _questions in (
+    Corpus("stories", "Who is where and who took what; a question takes one sentence or two.", stories),
+    Corpus("one_fact", "The same: where somebody is.", partial(stories, kinds=("one_fact",))),
+    Corpus("two_facts", "The same: where a thing is.", partial(stories, kinds=("two_facts",))),
+):
+    STORIES.enter(_questions.name, _questions)
 
 IMAGES: Table[Corpus[LabelledImage]] = Table("set of pictures", {})
 IMAGES.enter("glyphs", Corpus("glyphs", "One of ten glyphs somewhere among pieces of glyphs.", glyphs))
