@@ -118,7 +118,8 @@ def spread(cells: Array, size: tuple[int, int], receptive: tuple[int, int, float
     def bells(count: int, pixels: int) -> Array:  # (cells, pixels), each row of sum 1
         away = np.arange(pixels) - (start + stride * np.arange(count))[:, None]
         found = np.exp(-((away / deviation) ** 2) / 2)
-        return found / found.sum(1, keepdims=True)
+        shares: Array = found / found.sum(1, keepdims=True)
+        return shares
 
     rows, columns = cells.shape
     over: Array = bells(rows, size[0]).T @ cells.astype(np.float64) @ bells(columns, size[1])

@@ -5,9 +5,10 @@ cells of a plane of 3 × 3 cells, 8 pixels each. The caption names them in the o
 
     a red circle left of a blue square above a green cross
 
-A question is about the only shape that stands left of, right of, above or below another in its row or column:
+A question is about the only shape of a colour or form, or, in half of them, about the only one that stands
+left of, right of, above or below another in its row or column:
 
-    what shape is left of the red circle ?        what colour is above the blue square ?
+    what shape is red ?        what colour is the circle ?        what shape is left of the red circle ?
 """
 
 from collections.abc import Iterator
@@ -90,6 +91,17 @@ def asked(seed: int, split: Split) -> Iterator[Asked]:
     chance = _chance(seed, split)
     while True:
         pixels, shapes = _scene(chance, int(chance.integers(3, 5)))
+        of_form = bool(chance.integers(2))
+        if chance.integers(2):
+            told = [shape.colour if of_form else shape.form for shape in shapes]
+            alone = [shape for shape, one in zip(shapes, told, strict=True) if told.count(one) == 1]
+            if alone:
+                other = alone[chance.integers(len(alone))]
+                question = (
+                    f"what shape is {other.colour} ?" if of_form else f"what colour is the {other.form} ?"
+                )
+                yield Asked(pixels, question, other.form if of_form else other.colour, other.box)
+            continue
         known = [
             (relation, shape, there[0])
             for shape in shapes
@@ -99,7 +111,6 @@ def asked(seed: int, split: Split) -> Iterator[Asked]:
         if not known:
             continue
         relation, shape, other = known[chance.integers(len(known))]
-        of_form = bool(chance.integers(2))
         question = f"what {'shape' if of_form else 'colour'} is {relation} the {shape.said} ?"
         yield Asked(pixels, question, other.form if of_form else other.colour, other.box)
 
