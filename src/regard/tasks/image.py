@@ -46,6 +46,7 @@ from regard.tasks.text_data import located
 from regard.training import Training
 
 IMAGE_FILE, CLASSES = "images.json", "classes.json"
+LARGE = 64  # pixels of a side: larger pictures are made smaller, unless a size is given
 IMAGES_SAYS = "Pictures: an IDX file (MNIST's format, .gz too), or a folder with a folder for each class."
 LABELS_SAYS = "Their labels: an IDX file; not for a folder."
 LABEL_NAMES = "What labels are called in answers and reports, as 0=top,1=trousers."
@@ -77,7 +78,7 @@ class ImageData(SettingsGroup):
     size: int | None = setting(
         None,
         "Pictures are made so many pixels high and wide: as they are in IDX files, as the median of those in "
-        "a folder, at most 64.",
+        "a folder, at most 64 unless it is given.",
         option="--size",
         least=SMALLEST,
         below=LARGEST_SIDE + 1,
@@ -354,13 +355,13 @@ def found_in_files(data: Any) -> tuple[int, ImageSize, Any]:
     """How many pictures there are and their size, from headers and names; and settings with that size."""
     if Path(data.images).is_dir():
         class_folders(data.images)
-        found = folder_size(data.images, data.size or 64)
+        found = folder_size(data.images, data.size or LARGE)
         size = data.size or found.height
         colour = found.channels == 3 if data.colour is None else data.colour
         data = replace(data, size=size, colour=colour)
     else:
         found = image_size(data.images)
-        square = found.height if found.height == found.width else max(found.height, found.width)
+        square = min(max(found.height, found.width), LARGE)
         colour = found.channels == 3 if data.colour is None else data.colour
         data = replace(data, size=data.size or square, colour=colour)
     count = image_count(data.images)
