@@ -52,7 +52,7 @@ LABELS_SAYS = "Their labels: an IDX file; not for a folder."
 LABEL_NAMES = "What labels are called in answers and reports, as 0=top,1=trousers."
 # What a default run looks at, in pictures of 14 × 14 cells after the first convolution: about a quarter of an
 # hour of one core. Small sets are seen EPOCHS times, generated ones, which are easy, GENERATED times.
-SEEN, CELLS, EPOCHS, GENERATED, FEWEST = 1_080_000, 14 * 14, 60, 8, 300
+SEEN, CELLS, EPOCHS, GENERATED, FEWEST = 900_000, 14 * 14, 60, 8, 300
 
 
 @dataclass(frozen=True)
