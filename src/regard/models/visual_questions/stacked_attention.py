@@ -6,12 +6,12 @@
 with z of the last look and q that it was made with. The first look can find what the question names, the
 second what stands beside it. Keys and output are products of what is seen and what is asked. The attention is
 discrete (any row map over the cells), or a density over the plane of the picture, a Gaussian
-(continuous_softmax) or a truncated paraboloid (continuous_sparsemax), whose context is the expected value of a
-fitted function.
+(continuous_softmax) or a truncated paraboloid (continuous_sparsemax), whose context is the expected value of
+a fitted function.
 
-Yang et al. (2016), "Stacked Attention Networks for Image Question Answering", arXiv:1511.02274, §3; Kim et al.
-(2017), "Hadamard Product for Low-rank Bilinear Pooling", arXiv:1610.04325, for the products; Martins et al.
-(2020), "Sparse and Continuous Attention Mechanisms", arXiv:2006.07214, §5, for the densities.
+Yang et al. (2016), "Stacked Attention Networks for Image Question Answering", arXiv:1511.02274, §3; Kim et
+al. (2017), "Hadamard Product for Low-rank Bilinear Pooling", arXiv:1610.04325, for the products; Martins et
+al. (2020), "Sparse and Continuous Attention Mechanisms", arXiv:2006.07214, §5, for the densities.
 Departs from the papers: a small network trained with the rest, e (learned vectors of the cells) added to its
 annotations.
 """
