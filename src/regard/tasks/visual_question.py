@@ -77,6 +77,14 @@ class QuestionData(SettingsGroup):
 
 
 @dataclass(frozen=True)
+class QuestionTraining(CaptionTraining):
+    """Settings of the loop."""
+
+    tokens: int = setting(512, "Words of questions in a batch, padding included.", least=1)
+    rate: float = 3e-3
+
+
+@dataclass(frozen=True)
 class QuestionSettings:
     """All that is needed to repeat a run."""
 
@@ -86,7 +94,7 @@ class QuestionSettings:
         1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
     )
     model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
-    training: CaptionTraining = setting(factory=CaptionTraining)
+    training: QuestionTraining = setting(factory=QuestionTraining)
 
 
 @dataclass(frozen=True)
