@@ -114,7 +114,7 @@ class ImageTraining(Training):
     )
     tokens: int = setting(128, "Pictures in a batch.", least=1)
     optimiser: Literal["adam", "adamw"] = "adamw"
-    rate: float = 6e-3
+    rate: float = setting(0.0, "The highest learning rate; 0: as suits the model.", least=0)
     schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
     warmup: int = setting(0, "Steps from 0 to the highest rate; 0: a tenth of all.", least=0)
     decay: float = 0.05
@@ -122,6 +122,9 @@ class ImageTraining(Training):
     validate: int = setting(0, "Steps between validations; 0: a twentieth of all.", least=0)
     save: int = setting(0, "Steps between checkpoints; 0: a twentieth of all.", least=0)
     average: int = 3
+
+    def __post_init__(self) -> None:
+        SettingsGroup.__post_init__(self)  # a rate of 0 is one that is filled in
 
 
 @dataclass(frozen=True)
@@ -204,7 +207,9 @@ class ImageTask(Task):
     # Data
 
     def complete(self, settings: ImageSettings) -> ImageSettings:
-        data = settings.data
+        data, config = settings.data, IMAGE_MODELS[str(settings.model["name"])].config
+        if not settings.training.rate:
+            settings = replace(settings, training=replace(settings.training, rate=config.rate))
         if data.corpus is None and data.images is None:
             data = replace(data, corpus="glyphs")
         if data.corpus is not None:
@@ -216,7 +221,9 @@ class ImageTask(Task):
         else:
             count, size, data = found_in_files(data)
         epochs = EPOCHS if data.corpus is None else GENERATED
-        return replace(settings, data=data, training=completed(settings.training, count, size, epochs))
+        return replace(
+            settings, data=data, training=completed(settings.training, count, size, epochs, config.effort)
+        )
 
     def read(self, settings: ImageSettings, part: Part) -> Iterator[Located]:
         """Labelled pictures."""
@@ -323,12 +330,12 @@ def read_size(path: Path) -> tuple[ImageSize, tuple[float, ...], tuple[float, ..
     return size, mean, deviation
 
 
-def completed(training: Any, count: int, size: ImageSize, epochs: int) -> Any:
+def completed(training: Any, count: int, size: ImageSize, epochs: int, effort: float = 1.0) -> Any:
     """Settings of training with the number of steps that suits so many pictures, and what follows from it."""
     if not training.steps:
         side = first_stride(size.height, size.width)
         cells = -(-size.height // side) * -(-size.width // side)
-        looks = min(count * epochs, int(SEEN * CELLS / max(cells, CELLS / 2)))
+        looks = min(count * epochs, int(SEEN / effort * CELLS / max(cells, CELLS / 2)))
         training = replace(training, steps=max(FEWEST, looks // training.tokens))
     part = max(1, training.steps // 20)
     return replace(

@@ -81,7 +81,7 @@ class QuestionTraining(CaptionTraining):
     """Settings of the loop."""
 
     tokens: int = setting(512, "Words of questions in a batch, padding included.", least=1)
-    rate: float = 3e-3
+    rate: float = 5e-3
 
 
 @dataclass(frozen=True)

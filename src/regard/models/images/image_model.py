@@ -12,7 +12,7 @@ weights (b, k, n), k queries or heads, n = rows · columns cells, row by row.
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +34,9 @@ class ImageConfig:
     classes: int
     mean: tuple[float, ...] = (0.5,)  # of each channel, from 0 to 1
     deviation: tuple[float, ...] = (0.5,)
+
+    rate: ClassVar[float] = 6e-3  # the highest learning rate that suits it
+    effort: ClassVar[float] = 1.0  # what a picture costs, by what it costs `image_attention`
 
 
 class ImageModel(nn.Module):

@@ -12,7 +12,7 @@ Departs from the paper: small; patches are of the convolutions of a first layer,
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,8 @@ from regard.scores import ScaledDot
 class Config(ImageConfig):
     """Configuration: `patch` is the side of a patch in pixels; None: a seventh of the picture or less."""
 
+    rate: ClassVar[float] = 1e-3
+    effort: ClassVar[float] = 2.5
     patch: int | None = None
     embedding: int = 96
     inner: int = 192

@@ -1,17 +1,14 @@
 """Stacked attention: a question looks at a picture, and with what it saw looks again.
 
-    a = convolutions(x) + e        q_1 = GRU(question)        k_ij = tanh(U_i a_j) ∘ tanh(V_i q_i)
-    z_i = Attention(q_i, k_i, a)      q_{i+1} = q_i + W_i z_i      ŷ = W_o (tanh(W_z z) ∘ tanh(W_q q))
+    a = convolutions(x) + e        q = GRU(question)        z_1 = Attention(q, a)
+    z_2 = Attention(q + W z_1, a)        ŷ = W_o tanh(W_z z_2 + W_q (q + W z_1))
 
-with z of the last look and q that it was made with. The first look can find what the question names, the
-second what stands beside it. Keys and output are products of what is seen and what is asked. The attention is
-discrete (any row map over the cells), or a density over the plane of the picture, a Gaussian
-(continuous_softmax) or a truncated paraboloid (continuous_sparsemax), whose context is the expected value of
-a fitted function.
+The first look can find what the question names, the second what stands beside it. The attention is discrete
+(any row map over the cells), or a density over the plane of the picture, a Gaussian (continuous_softmax) or a
+truncated paraboloid (continuous_sparsemax), whose context is the expected value of a fitted function.
 
-Yang et al. (2016), "Stacked Attention Networks for Image Question Answering", arXiv:1511.02274, §3; Kim et
-al. (2017), "Hadamard Product for Low-rank Bilinear Pooling", arXiv:1610.04325, for the products; Martins et
-al. (2020), "Sparse and Continuous Attention Mechanisms", arXiv:2006.07214, §5, for the densities.
+Yang et al. (2016), "Stacked Attention Networks for Image Question Answering", arXiv:1511.02274, §3; Martins
+et al. (2020), "Sparse and Continuous Attention Mechanisms", arXiv:2006.07214, §5, for the densities.
 Departs from the papers: a small network trained with the rest, e (learned vectors of the cells) added to its
 annotations.
 """
@@ -69,15 +66,13 @@ class StackedAttention(ImageModel):
         name = config.map if kind == "discrete" else kind
         self.looks = nn.ModuleList(
             Attention(
-                resolve_score(config.score, state, state),
+                resolve_score(config.score, state, width),
                 make_map(name, learn_alpha=config.learn_alpha, grid=self.grid),
             )
             for _ in range(config.looks)
         )
         self.seen = nn.ModuleList(nn.Linear(width, state) for _ in range(config.looks))
-        self.U = nn.ModuleList(nn.Linear(width, state) for _ in range(config.looks))
-        self.V = nn.ModuleList(nn.Linear(state, state) for _ in range(config.looks))
-        self.W_z, self.W_q = nn.Linear(width, state), nn.Linear(state, state)
+        self.W_q = nn.Linear(state, state)
         self.dropout = Dropout(config.dropout)
         self.read = nn.Linear(state, config.classes)
         self.attention_paths = {"reader": [f"looks.{k}" for k in range(config.looks)]}
@@ -95,13 +90,12 @@ class StackedAttention(ImageModel):
         a = self.convolutions.annotations(x) + self.places  # (b, n, width)
         q = self.asked(tokens, lengths)
         place = Place.on_grid(1, self.grid, x.device)
-        following, z = q, a.mean(-2)
-        for look, take, U, V in zip(self.looks, self.seen, self.U, self.V, strict=True):
-            q = following
-            keys = torch.tanh(U(a)) * torch.tanh(V(q)).unsqueeze(-2)
-            z = look(q.unsqueeze(-2), keys, a, place=place).context[:, 0]
-            following = q + take(z)
-        logits: Tensor = self.read(self.dropout(torch.tanh(self.W_z(z)) * torch.tanh(self.W_q(q))))
+        seen = q
+        for look, take in zip(self.looks, self.seen, strict=True):
+            q = seen
+            z = look(q.unsqueeze(-2), a, a, place=place).context[:, 0]
+            seen = q + take(z)
+        logits: Tensor = self.read(self.dropout(torch.tanh(seen - q + self.W_q(q))))
         return logits
 
     def forward(self, pixels: Tensor, tokens: Tensor, lengths: Tensor) -> Tensor:  # type: ignore[override]
