@@ -240,7 +240,7 @@ def test_weights_are_spread_over_what_a_cell_has_seen():
 def test_an_image_view_has_a_panel_for_each_word(tmp_path):
     settings = {
         "task": "caption", "data": {"pictures": 40, "held_out": 4}, "model": {**SMALL, "state": 16},
-        "training": {"steps": 4, "tokens": 64},
+        "training": {"steps": 4, "tokens": 64}, "decoding": {"most": 20},
     }  # fmt: skip
     fit(resolve(settings), tmp_path / "run")
     picture = save(tmp_path / "a.png", next(captioned(5, "test")).pixels)
