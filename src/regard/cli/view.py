@@ -16,12 +16,14 @@ from regard.views.shown_text import shown
 @exit_on_error("regard view")
 def view(
     run: Run,
-    text: str = Option(..., metavar="TEXT", help="What the run reads."),
+    text: str = Option(
+        ..., "--text", "--image", metavar="TEXT", help="What the run reads: a text, or the file of a picture."
+    ),
     out: Path = Option(..., metavar="FILE", help="weights.html, or .png, .svg, .pdf."),
     kind: str | None = Option(
         None,
-        help="heat_map, lines, words, steps, heads or layers; memory: the heads of a Turing machine over "
-        "time. Without it, as fits the run.",
+        help="heat_map, lines, words, steps, heads, layers or image; memory: the heads of a Turing machine "
+        "over time. Without it, as fits the run.",
     ),
     layer: int | None = Option(None, min=1, help="From 1; the last one if it is not given."),
     head: int | None = Option(None, min=1, help="From 1; the mean of the heads if it is not given."),
@@ -51,6 +53,8 @@ def view(
     - `regard view runs/sst --text "a gripping , witty film" --method leave_one_out --out words.html`
 
     - `regard view hf:opus-mt-en-de --text "The keys" --attention encoder --kind heads --out heads.html`
+
+    - `regard view runs/fashion --image shoe.png --out weights.png`
 
     - `regard view hf:PATH --text "The keys to the cabinet" --without-sink --out weights.html`
     """

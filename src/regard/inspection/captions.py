@@ -20,10 +20,18 @@ def weights_caption(inspected: Inspected, layer: int | None, head: int | None) -
 
     Without a head it is their mean; without a layer, all layers and heads.
     """
-    words = inspected.system.picture == "words"  # of one answer
+    system = inspected.system
+    words = system.picture == "words" or len(inspected.rows) == 1  # of one answer
     between = "over" if words else "from each word of the answer to"
-    units = inspected.system.units
-    what = f"Attention weights of {inspected.name} {between} the {units} of the text"
+    units = system.units
+    what = f"Attention weights of {inspected.name} {between} the {units} of the {system.whole}"
+    if system.picture == "image":
+        which = "" if layer is None else position(layer, len(inspected.weights), head, system.heads)
+        rows, columns = system.grid
+        return (
+            f"{what}{f': {which}' if which else ''}, {_mechanism(inspected)}; {rows} × {columns} regions. A "
+            "region may have seen more of the picture than it covers; a weight of exactly 0 is not drawn."
+        )
     if layer is None:
         return f"{what}, all layers and heads: {_mechanism(inspected)}; between {units}, not subwords."
     which = position(layer, len(inspected.weights), head, inspected.system.heads)
@@ -53,7 +61,8 @@ def scores_caption(inspected: Inspected, method: str) -> str:
     probability = inspected.probabilities.get(inspected.said)
     answer = inspected.said if probability is None else f"{inspected.said} ({probability:.3f})"
     what = SCORES[METHODS[method].needs]
-    return f"Scores of the words by {method}, for the answer {answer} of {inspected.name}: {what}.{signs}"
+    scored = f"Scores of the {inspected.system.units} by {method}"
+    return f"{scored}, for the answer {answer} of {inspected.name}: {what}.{signs}"
 
 
 def change_caption(inspected: Inspected) -> str:
@@ -62,6 +71,8 @@ def change_caption(inspected: Inspected) -> str:
     if not listed:
         return ""
     if inspected.how == "delete":
+        if inspected.system.picture == "image":
+            return f"Painted in the mean colour: {listed}. {inspected.name} did not see it."
         return f"Deleted from the text: {listed}. {inspected.name} did not read it."
     masked = inspected.system.masked_paths
     paths = (

@@ -168,7 +168,8 @@ def prepare(
 ) -> Inspected:
     """What `inspect` takes, checked and cut into tokens and words: ready for `answer_prepared`."""
     for what, given in (("text", text), ("second text", second or "")):
-        _check_count(what, len(given), "characters", None if longest is None else CHARACTERS * longest)
+        most = None if longest is None else system.most_characters or CHARACTERS * longest
+        _check_count(what, len(given), "characters", most)
     whole = system.segments(text)
     for word in words:
         if not 0 <= word < len(whole.words):
@@ -176,8 +177,9 @@ def prepare(
     if how == "mask" and not system.masked_paths:
         raise InvalidRequest(f"{name} has no attention to the text: there is nothing to mask.")
     changed = set() if how == "none" else set(words)
-    columns = [i for i in range(len(whole.words)) if how != "delete" or i not in changed]
-    read = system.segments(*whole.remaining(changed)) if how == "delete" and changed else whole
+    read, columns = whole, list(range(len(whole.words)))
+    if how == "delete" and changed:
+        read, columns = system.without(whole, changed)
     _check_count("text", len(read.tokens), "tokens", longest)
     _check_second(system, name, second, longest)
     if columns and not read.tokens:

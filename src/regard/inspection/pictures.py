@@ -29,7 +29,7 @@ from regard.views.base_view import MatrixView, View
 from regard.views.shown_text import shown as clean
 
 DRAWN: list[Callable[..., Any]] = [
-    views.heat_map, views.lines, views.words, views.steps, views.heads, views.layers,
+    views.heat_map, views.lines, views.words, views.steps, views.heads, views.layers, views.image,
 ]  # fmt: skip
 KINDS = {drawn.__name__: drawn for drawn in DRAWN}
 WHOLE = ("heads", "layers")  # these show all layers at once
@@ -67,6 +67,8 @@ def draw(
     if kind not in KINDS:
         raise InvalidRequest(f'no kind "{kind}". Known: {", ".join(KINDS)}.')
     chosen = layer is not None or head is not None
+    if kind == "image" and system.picture != "image":
+        raise InvalidRequest(f"kind image is for systems that look at pictures; {inspected.name} does not.")
     if kind in WHOLE and chosen:
         raise InvalidRequest(f"kind {kind} shows all layers: layer and head are for the others.")
     if inspected.answer is None:
@@ -74,7 +76,7 @@ def draw(
     if method is not None:
         resolve_options(controls(system), {"method": method})
     if method not in (None, ATTENTION):
-        if kind != "words" or chosen:
+        if kind not in ("words", "image") or chosen:
             raise InvalidRequest("method colours the words: it goes with kind words, without layer and head.")
         return _scored(inspected, method)
     if not system.layers:
@@ -99,12 +101,28 @@ def draw(
         caption = captions.self_attention_caption(inspected, which, of_answer=attention == ANSWER)
     caption += (not sink) * captions.NO_SINK
     rows, ahead = inspected.rows if cross else source, len(source) - len(inspected.source)
-    view: MatrixView = KINDS[kind](weights, source, rows, title=inspected.title, caption=caption)
+    view = _view(inspected, kind, weights, source, rows, title=inspected.title, caption=caption)
     return replace(view, unknown=() if attention == ANSWER else _unknown(inspected, ahead))
+
+
+def _view(
+    inspected: Inspected, kind: str, weights: Any, source: list[str], rows: list[str], **said: Any
+) -> MatrixView:
+    """A view of one of KINDS; where pictures were looked at, over the picture."""
+    if kind != "image":
+        view: MatrixView = KINDS[kind](weights, source, rows, **said)
+        return view
+    system = inspected.system
+    picture, seen = system.drawn_picture(inspected.answer), system.receptive
+    return views.image(weights, picture, rows, grid=system.grid, receptive=seen, **said)
 
 
 def _scored(inspected: Inspected, method: str) -> MatrixView:
     scores, caption = word_scores(inspected, method), captions.scores_caption(inspected, method)
+    if inspected.system.picture == "image":  # what speaks against the answer is left as it is
+        shares = scores.clamp(min=0) / scores.abs().sum().clamp(min=1e-12)
+        over = _view(inspected, "image", shares[None], [], [inspected.said], title=inspected.title)
+        return replace(over, caption=caption, note=OTHERS)
     view = views.words(scores, inspected.source, [inspected.said], shares=True, title=inspected.title)
     return replace(view, caption=caption, note=OTHERS, unknown=_unknown(inspected))
 
@@ -151,7 +169,7 @@ def picture_data(inspected: Inspected, options: Mapping[str, Value]) -> tuple[di
         raise InvalidRequest(f"this attention has {layers} layers of {heads} heads.")
     named = {_name(*one, layers, heads): inspected.matrix(*one) for one in every}
     kind = "heat_map" if name in (*TEXT, ANSWER) else inspected.system.picture
-    view: MatrixView = KINDS[kind](named, inspected.source, inspected.rows)
+    view = _view(inspected, kind, named, inspected.source, inspected.rows)
     data = replace(view, unknown=() if name == ANSWER else _unknown(inspected)).data()
     for matrix, (layer, head) in zip(data["matrices"], every, strict=True):
         chosen = {"layer": options.get("layer", layer) if layers == 1 else layer, "head": head}

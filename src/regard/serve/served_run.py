@@ -13,6 +13,7 @@ from regard.audits.audit_folder import FOLDER, KINDS
 from regard.audits.report import Report
 from regard.audits.report_page import page
 from regard.core.errors import RunError
+from regard.data.text import DataError
 from regard.inspection.captions import change_caption
 from regard.inspection.control import Control, Value, controls, resolve_options
 from regard.inspection.description import check_inspectable, describe
@@ -85,9 +86,10 @@ class ServedRun:
             try:
                 options[i] = resolve_options(self.controls, one.get("options", {}))
                 asked = (one.get("second"), one.get("words", ()), one.get("how", "none"))
+                self.system.check_received(one["text"])
                 prepared[i] = prepare(self.system, one["text"], *asked, self.name, longest)
-            except (InvalidRequest, RunError) as error:
-                refused[i] = error
+            except (InvalidRequest, RunError, DataError) as error:
+                refused[i] = error if not isinstance(error, DataError) else InvalidRequest(str(error))
         answered = dict(zip(prepared, answer_prepared(list(prepared.values())), strict=True))
         for i in range(len(requests)):
             found = refused[i] if i in refused else answered[i]
@@ -137,5 +139,6 @@ def open_runs(folders: Sequence[Path]) -> dict[str, ServedRun]:
             check_inspectable(system)
             found[name] = ServedRun(name, system)
             with suppress(Exception):  # whoever asks will be told
-                list(found[name].answers([{"text": "a", "second": "a" if system.takes_second else None}]))
+                text = system.example or "a"
+                list(found[name].answers([{"text": text, "second": "a" if system.takes_second else None}]))
     return found

@@ -65,6 +65,12 @@ class Classification:
         """The n tokens that the model read: for tokens that are words, the words of the text."""
         return self.system.token_words(self.text, self.tokens)
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What `regard classify --json` prints."""
+        facts = {"label": self.label, "probabilities": self.probabilities, "words": self.words}
+        return {**facts, "weights": self.weights.tolist()}
+
     @cached_property
     def seen(self) -> Record:
         """What the attentions over the words did: `Attended` by path."""
