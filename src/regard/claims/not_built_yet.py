@@ -34,32 +34,11 @@ not_built(
     "attention over attention and a cloze task",
 )
 not_built(
-    "C42",
-    "A neural Turing machine copies longer sequences than it was trained on.",
-    "004:842",
-    MEMORY,
-    "a neural Turing machine",
-)
-not_built(
-    "C43",
-    "Memory networks answer what takes several facts, with several hops.",
-    "004:843",
-    MEMORY,
-    "a memory network and stories",
-)
-not_built(
     "C44",
     "The output vocabulary of a pointer network is its input, of any length.",
     "004:844",
     MEMORY,
     "a pointer network",
-)
-not_built(
-    "C45",
-    "A Turing machine's head looks by content, shifts and sharpens.",
-    "004:842",
-    MEMORY,
-    "a neural Turing machine",
 )
 not_built(
     "C59",

@@ -9,9 +9,11 @@ from regard.training.training_settings import Training
 
 
 def optimiser(model: nn.Module, settings: Training) -> torch.optim.Optimizer:
-    """Adam or AdamW over all that is learned."""
-    kind = torch.optim.Adam if settings.optimiser == "adam" else torch.optim.AdamW
+    """Adam, AdamW or stochastic gradient descent over all that is learned."""
     parameters = [p for p in model.parameters() if p.requires_grad]
+    if settings.optimiser == "sgd":
+        return torch.optim.SGD(parameters, lr=settings.rate, weight_decay=settings.decay, foreach=True)
+    kind = torch.optim.Adam if settings.optimiser == "adam" else torch.optim.AdamW
     betas = (settings.beta1, settings.beta2)
     return kind(
         parameters, lr=settings.rate, betas=betas, eps=1e-9, weight_decay=settings.decay, foreach=True
