@@ -29,7 +29,7 @@ def trained(hops: int, seed: int) -> Any:
 @claim(
     "C43",
     group="Memory",
-    fixed="pending",
+    fixed="3a25765",
     says="Memory networks answer what takes several facts, with several hops.",
     source="004:843",
     experiment="Generated stories of 8 sentences: who took a thing, where they went; where is the thing? "

@@ -54,7 +54,7 @@ def wrong(model: Any, length: int, seed: int) -> float:
 @claim(
     "C42",
     group="Memory",
-    fixed="pending",
+    fixed="3a25765",
     says="A neural Turing machine copies longer sequences than it was trained on.",
     source="004:842",
     experiment="Copy vectors of 8 bits, trained at lengths 1 to 10, 1,500 steps; wrong bits at 20 and 30.",
@@ -79,7 +79,7 @@ def copies(seed: int) -> Figures:
 @claim(
     "C45",
     group="Memory",
-    fixed="pending",
+    fixed="3a25765",
     says="A Turing machine's head looks by content, shifts and sharpens.",
     source="004:842",
     experiment="Content of great strength against the most similar row; a certain shift against a roll; "
