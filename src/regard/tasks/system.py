@@ -98,10 +98,7 @@ class System:
     task: "Task"
     role: str = "cross"  # of the attentions that are shown: from the answer to the input
     picture: Literal["heat_map", "words"] = "heat_map"  # how their weights are drawn
-    ahead: int = 0  # keys that these attentions have before the first token of the input, as BERT's [CLS]
-    behind: int = 0  # keys after the last token of the input, as BERT's [SEP]
     sinks: bool = False  # whether its first key takes weight whatever it is, as in decoders
-    takes_second: bool = False  # whether an input is two texts
     units: str = "words"  # what `segments` cuts a text into, as captions call it
     unknown: int | None = UNK  # the token of what is not in its vocabulary
 
@@ -161,6 +158,26 @@ class System:
         return segments(self.tokenizer, text, spans)
 
     # What follows from these, unless a task knows better
+
+    @property
+    def takes_second(self) -> bool:
+        """Whether an input is two texts."""
+        return False
+
+    @property
+    def around(self) -> tuple[int, int]:
+        """Keys of its attentions before and after the tokens of the input, as BERT's [CLS] and [SEP]."""
+        return 0, 0
+
+    @property
+    def ahead(self) -> int:
+        """Those before."""
+        return self.around[0]
+
+    @property
+    def behind(self) -> int:
+        """Those after."""
+        return self.around[1]
 
     @property
     def attention_paths(self) -> dict[str, list[str]]:
