@@ -95,7 +95,7 @@ class LanguageTraining(Training):
     segment: int = setting(
         0, "Tokens of a row of a batch, which are read at once; 0 = as suits the model.", least=0
     )
-    optimiser: Literal["adam", "adamw", "muon"] = "adamw"
+    optimiser: Literal["adam", "adamw", "muon", "sgd"] = "adamw"
     rate: float = 2.5e-3
     schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
     warmup: int = 200

@@ -12,8 +12,10 @@ from regard.training.training_settings import Training
 
 
 def optimiser(model: nn.Module, settings: Training) -> torch.optim.Optimizer:
-    """Adam, AdamW or Muon over all that is learned."""
+    """Adam, AdamW, Muon or stochastic gradient descent over all that is learned."""
     parameters = [p for p in model.parameters() if p.requires_grad]
+    if settings.optimiser == "sgd":
+        return torch.optim.SGD(parameters, lr=settings.rate, weight_decay=settings.decay, foreach=True)
     given: dict[str, Any] = {
         "lr": settings.rate, "betas": (settings.beta1, settings.beta2), "eps": 1e-9,
         "weight_decay": settings.decay, "foreach": True,
