@@ -1,4 +1,4 @@
-"""TRANSLATORS, CLASSIFIERS, LANGUAGE_MODELS: every model by the name of its file, with its configuration.
+"""TRANSLATORS, CLASSIFIERS, READERS …: every model by the name of its file, with its configuration.
 
 A model enters itself with a decorator: `@register_translator(Config)`, `@register_classifier(Config)` …;
 `TRANSLATORS["luong"].make(**settings)` builds one.
@@ -15,6 +15,8 @@ from regard.core.registry import Table, first_line
 if TYPE_CHECKING:  # models import this file
     from regard.models.classifiers.classifier_model import ClassifierModel
     from regard.models.language.language_model import LanguageModel
+    from regard.models.pointers.pointer_model import PointerModel
+    from regard.models.readers.reader_model import ReaderModel
     from regard.models.sequence_model import SequenceModel
 
 M = TypeVar("M", bound=nn.Module)
@@ -52,6 +54,10 @@ def registrar(table: Table[Any]) -> Callable[[type[Any]], Callable[[K], K]]:
 TRANSLATORS: "Table[Entry[SequenceModel[Any, Any]]]" = Table("model", {})
 CLASSIFIERS: "Table[Entry[ClassifierModel]]" = Table("classifier", {})
 LANGUAGE_MODELS: "Table[Entry[LanguageModel]]" = Table("language model", {})
+READERS: "Table[Entry[ReaderModel]]" = Table("reader", {})
+POINTERS: "Table[Entry[PointerModel]]" = Table("model that points", {})
 register_translator = registrar(TRANSLATORS)
 register_classifier = registrar(CLASSIFIERS)
 register_language_model = registrar(LANGUAGE_MODELS)
+register_reader = registrar(READERS)
+register_pointer = registrar(POINTERS)

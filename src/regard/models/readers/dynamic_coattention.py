@@ -1,0 +1,94 @@
+"""Dynamic coattention: question and passage attend to each other, and a decoder that guesses again and again.
+
+    D = [d_∅; LSTM(passage)]       Q′ = [q_∅; LSTM(question)], the same LSTM       Q = tanh(W Q′ + b)
+    L = DQᵀ                        A^Q: each question word over the passage        A^D: each word over the question
+    C^Q = A^Q D                    C^D = A^D [Q; C^Q]                              U = BiLSTM([D; C^D])
+
+d_∅ and q_∅ are sentinels, learned keys: a word that concerns nothing can look there. They take part in both
+softmaxes, and nothing points at them. The decoder is in `highway_maxout`.
+
+Xiong, Zhong & Socher (2017), "Dynamic Coattention Networks for Question Answering", arXiv:1611.01604, §2.
+Departs from the paper: sentinels stand first; words have features beside their vectors, which are learned;
+smaller widths and pools; dropout is variational; several right answers (`reader_model`).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Attention, resolve_score
+from regard.masks import Lengths
+from regard.models.entries import register_reader
+from regard.models.parts.named_components import make_map
+from regard.models.parts.padded_lstm import PaddedLSTM
+from regard.models.readers.highway_maxout import PointingDecoder
+from regard.models.readers.reader_model import (
+    ReaderConfig,
+    ReaderModel,
+    ReadTexts,
+    SpanLogits,
+    attention_roles,
+)
+
+
+@dataclass(frozen=True)
+class Config(ReaderConfig):
+    """Configuration of a dynamic coattention network."""
+
+    pool: int = 4  # pieces of each maxout
+    iterations: int = 4  # guesses at most
+
+
+@register_reader(Config)
+class DynamicCoattention(ReaderModel):
+    """Coattention of question and passage; start and end of the answer guessed again and again."""
+
+    def __init__(self, config: Config):
+        super().__init__(config)
+        width = config.width
+        self.encoder = PaddedLSTM(self.inputs, width)  # of both texts
+        self.project = nn.Linear(width, width)
+        self.passage_sentinel, self.question_sentinel = (nn.Parameter(torch.randn(width) * 0.1) for _ in "dq")
+        self.over_passage, self.over_question = (
+            Attention(
+                resolve_score(config.score, width, width),
+                make_map(config.map, learn_alpha=config.learn_alpha),
+            )
+            for _ in range(2)
+        )
+        self.fusion = PaddedLSTM(self.fused + config.features, 2 * width, both=True)
+        self.decoder = PointingDecoder(2 * width, width, config.pool, config.iterations)
+        self.attention_paths = attention_roles(*self.paths)
+
+    @property
+    def fused(self) -> int:
+        """The width of [D; C^D]."""
+        return 3 * self.config.width
+
+    @property
+    def paths(self) -> tuple[list[str], list[str]]:
+        """The attentions over the passage, and those over the question."""
+        return ["over_passage"], ["over_question"]
+
+    def from_embedded(self, passage: Tensor, question: Tensor, texts: ReadTexts) -> list[SpanLogits]:
+        n, m = texts.lengths, texts.question_lengths
+        D = self.encoder(self.dropout(passage), n)
+        Q = self.encoder(self.dropout(question), m)
+        D = with_sentinel(self.passage_sentinel, self.dropout(D))
+        Q = torch.tanh(self.project(with_sentinel(self.question_sentinel, self.dropout(Q))))
+        context = self.coattend(D, Q, n + 1, m + 1)
+        features = texts.features.to(D.dtype)
+        fused = torch.cat((torch.cat((D, context), -1)[:, 1:], features), -1)  # without the sentinel
+        U = self.fusion(self.dropout(fused), n)
+        return self.decoder(self.dropout(U), n)
+
+    def coattend(self, D: Tensor, Q: Tensor, n: Tensor, m: Tensor) -> Tensor:
+        """C^D (b, n + 1, 2 width) of D (b, n + 1, width) and Q (b, m + 1, width), of these lengths (b,)."""
+        of_passage = self.over_passage(Q, D, mask=Lengths(n)).context  # C^Q
+        return self.over_question(D, Q, torch.cat((Q, of_passage), -1), mask=Lengths(m)).context
+
+
+def with_sentinel(sentinel: Tensor, states: Tensor) -> Tensor:
+    """States (b, n, width) with a sentinel (width,) before them."""
+    return torch.cat((sentinel.expand(len(states), 1, -1), states), 1)
