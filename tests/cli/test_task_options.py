@@ -49,12 +49,22 @@ def complaint(*arguments):
         (["a", "--beam", "3", "b"], ["a", "b"], {"beam": "3"}),
         (["--gold-alignments", "x", "a"], ["a"], {"gold_alignments": "x"}),
         (["a", "--source=x=y", "--alpha=-1"], ["a"], {"source": "x=y", "alpha": "-1"}),
-        (["a", "--alpha", "-1", "--beam", "2", "--beam", "4"], ["a"], {"alpha": "-1", "beam": "4"}),
+        (["a", "--alpha", "-1", "--beam", "2", "--beam", "4"], ["a"], {"alpha": "-1", "beam": ["2", "4"]}),
         (["a", "--source="], ["a"], {"source": ""}),
     ],
 )
 def test_arguments_are_folders_and_options(arguments, folders, values):
     assert split(arguments) == (folders, values)
+
+
+def test_a_repeated_option_is_a_list_where_there_can_be_several_and_else_the_last():
+    @dataclasses.dataclass(frozen=True)
+    class Files:
+        data: tuple[str, ...] = ()
+        beam: int = 1
+
+    assert given(Files, {"data": "a,b", "beam": ["2", "4"]}, "translator") == Files(("a,b",), 4)
+    assert given(Files, {"data": ["a", "b"]}, "translator") == Files(("a", "b"))
 
 
 @pytest.mark.parametrize("arguments", [["a", "--beam"], ["--beam", "--alpha", "3"], ["--beam", ""]])

@@ -18,6 +18,7 @@ from typer.main import get_group
 
 COMMANDS = {  # and the first sentence of its help, which `regard --help` shows without importing it
     "align": "Write the word alignment of sentences and their translations.",
+    "answer": "Answer a question about a text with a run, and show where the answer comes from.",
     "audit": "Say whether the attention of a run is evidence of what the run used, and how sure that is.",
     "bench": "Measure regard against torch and other packages.",
     "claims": "List what lectures claim, show what was measured, run it again.",

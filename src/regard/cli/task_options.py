@@ -1,8 +1,8 @@
 """Options of commands that come from tasks: from the fields of their dataclasses, with their help.
 
-`regard train NAME` is one command for each task, and has the options of its settings. `regard evaluate` and
-`regard audit` learn from the run which task it is of, so their further options, `--name value`, are read when
-the run is known (`split`, `given`).
+`regard train NAME` is one command for each task, and has the options of its settings. `regard evaluate`,
+`regard audit` and `regard answer` learn from the run which task it is of, so their further options,
+`--name value`, are read when the run is known (`split`, `given`).
 """
 
 import dataclasses
@@ -21,7 +21,8 @@ from regard.core.errors import SettingsError
 from regard.core.settings import fields_of, from_dict
 
 Values = dict[str, Any]
-KINDS = {"evaluate": "Evaluation", "audit": "Audit"}  # the dataclass of options that a task has for a command
+# The dataclass of options that a task has for a command.
+KINDS = {"evaluate": "Evaluation", "audit": "Audit", "answer": "Asking"}
 
 
 def option(name: str) -> str:
@@ -71,7 +72,7 @@ def parameter(
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], Values]:
-    """Folders, and options --name value or --name=value, by the names of settings."""
+    """Folders, and options --name value or --name=value, by the names of settings; repeated ones as lists."""
     folders: list[str] = []
     values: Values = {}
     rest = iter(arguments)
@@ -84,8 +85,8 @@ def split(arguments: Sequence[str]) -> tuple[list[str], Values]:
             value = next(rest, "")
             if not value or value.startswith("--"):
                 raise SettingsError(f"--{name} needs a value.")
-        values[name.replace("-", "_")] = value
-    return folders, values
+        values.setdefault(name.replace("-", "_"), []).append(value)
+    return folders, {name: found if len(found) > 1 else found[0] for name, found in values.items()}
 
 
 def given(kind: type[Any], values: Mapping[str, Any], makes: str) -> Any:
@@ -95,7 +96,13 @@ def given(kind: type[Any], values: Mapping[str, Any], makes: str) -> Any:
         if name not in known:
             takes = ", ".join(option(one) for one in _shown(kind)) or "no such options"
             raise SettingsError(f"{option(name)} is not for a {makes}, which takes {takes}.")
-    return from_dict(kind, values, "--")
+    return from_dict(kind, {name: _typed(known[name], value) for name, value in values.items()}, "--")
+
+
+def _typed(kind: Any, value: Any) -> Any:
+    """The value of an option: a list if it can be repeated, else the last that was given."""
+    every = value if isinstance(value, list) else [value]
+    return every if typing.get_origin(kind) is tuple else every[-1]
 
 
 def _shown(kind: type[Any]) -> dict[str, str]:

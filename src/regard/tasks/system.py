@@ -79,6 +79,19 @@ class Scores:
         return self.figures[name]
 
 
+@dataclass(frozen=True)
+class Reply:
+    """What `regard answer` prints: an answer, and where it comes from."""
+
+    said: str
+    facts: dict[str, Any]  # what `regard answer --json` prints
+    text: str = ""  # what was read, if it is to be shown
+    marked: tuple[tuple[int, int], ...] = ()  # characters of it, from start to end, that stand out
+    headings: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()  # a table: the sentences of a story and their weights
+    notes: tuple[str, ...] = ()  # further lines
+
+
 class System:
     """A trained model of any task."""
 
@@ -112,6 +125,10 @@ class System:
     def evaluate(self, options: Any, progress: Callable[[int, int], None] | None = None) -> Scores:
         """How good it is on the files that `regard evaluate` was given; `progress` hears done and total."""
         raise NotImplementedError
+
+    def reply(self, options: Any) -> Reply:
+        """The answer to a question, for `regard answer`; options are of `task.Asking`."""
+        raise RunError(f"{self.folder} holds a {self.task.makes}, which answers no questions.")
 
     def case(self, items: Sequence[Any], **options: Any) -> "Case":
         """What explanations and audits ask: texts, answers, weights, and answers with other weights."""

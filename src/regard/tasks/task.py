@@ -57,6 +57,7 @@ class Task:
     Settings: type[Any]  # a frozen dataclass: data, task, seed, model, training and the task's own groups
     Evaluation: type[Any]  # options of `regard evaluate`: a frozen dataclass of `setting`s
     Audit: type[Any] | None = None  # options of `regard audit`, likewise; None: it cannot be audited
+    Asking: type[Any] | None = None  # options of `regard answer`, likewise; None: it answers no questions
     models: Table[Entry[Any]]
     default_model: str
     corpora: Mapping[str, Any]  # generated ones, by name
