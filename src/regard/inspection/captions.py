@@ -20,13 +20,14 @@ def weights_caption(inspected: Inspected, layer: int | None, head: int | None) -
     Without a head it is their mean; without a layer, all layers and heads.
     """
     words = inspected.system.picture == "words"  # of one answer
-    between = "over" if words else "from each word of the answer to"
+    rows = inspected.system.rows
+    between = "over" if words else f"from each word of the {rows} to"
     what = f"Attention weights of {inspected.name} {between} the words of the text"
     if layer is None:
         return f"{what}, all layers and heads: {_mechanism(inspected)}; between words, not subwords."
     which = position(layer, len(inspected.weights), head, inspected.system.heads)
     path = inspected.system.layer_names[layer]
-    averaged = "" if words else ", over the subwords of an answer word averaged"
+    averaged = "" if words else f", over the subwords of a word of the {rows} averaged"
     return (
         f"{what}: {f'{which} ({path})' if which else path}, {_mechanism(inspected)}. Weights on the subwords "
         f"of a word are summed{averaged}; a weight of exactly 0 is not drawn."

@@ -101,6 +101,7 @@ class System:
     ahead: int = 0  # keys that these attentions have before the first token of the input, as BERT's [CLS]
     behind: int = 0  # keys after the last token of the input, as BERT's [SEP]
     sinks: bool = False  # whether its first key takes weight whatever it is, as in decoders
+    rows: str = "answer"  # what the rows of these weights are the words of
     takes_second: bool = False  # whether an input is two texts
     unknown: int | None = UNK  # the token of what is not in its vocabulary
 

@@ -1,5 +1,7 @@
-"""Generated corpora by name: CORPORA of pairs, LABELLED of labelled texts, RUNNING of running text."""
+"""Generated corpora by name: CORPORA of pairs, LABELLED of labelled texts, RUNNING of running text, ASKED of
+questions about passages."""
 
+from regard.data.corpora.corpus import ASKED as ASKED
 from regard.data.corpora.corpus import CORPORA as CORPORA
 from regard.data.corpora.corpus import LABELLED as LABELLED
 from regard.data.corpora.corpus import RUNNING as RUNNING

@@ -1,5 +1,5 @@
 """Generated corpora by name: CORPORA of pairs with gold alignments, LABELLED of texts with highlights,
-RUNNING of text for language models."""
+RUNNING of text for language models, ASKED of questions about passages."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,12 +11,14 @@ from regard.data.corpora.agreement import agreement
 from regard.data.corpora.brackets import brackets
 from regard.data.corpora.grammar import grammar
 from regard.data.corpora.hotels import hotels
+from regard.data.corpora.passages import cloze, spans
 from regard.data.corpora.phrase import Pair
 from regard.data.corpora.phrases import phrases
 from regard.data.corpora.sentiment import sentiment
 from regard.data.corpora.split import Split
 from regard.data.corpora.toys import copy, dictionary, reverse
 from regard.data.labelled import Labelled
+from regard.data.questions import Question
 
 Example = TypeVar("Example")
 
@@ -60,3 +62,10 @@ for _lines in (
     Corpus("brackets", "Nested brackets of four kinds with letters between them.", brackets),
 ):
     RUNNING.enter(_lines.name, _lines)
+
+ASKED: Table[Corpus[Question]] = Table("corpus of questions", {})
+for _questions in (
+    Corpus("spans", "Facts about people, things, places and days; the answer is a span.", spans),
+    Corpus("cloze", "Sentences about anonymous names, and one that leaves a name out.", cloze),
+):
+    ASKED.enter(_questions.name, _questions)

@@ -65,6 +65,7 @@ class WordReader(ReaderModel):
 
     def loss(self, texts: ReadTexts, answers: Tensor, counts: Tensor) -> Tensor:
         """The sum of −log P(w) of the right words w."""
+        texts = self.renamed(texts)
         s = self.weights(
             self.embed(texts.passage, texts.features),
             self.embed(texts.question, texts.question_features),

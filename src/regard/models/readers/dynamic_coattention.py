@@ -36,6 +36,7 @@ from regard.models.readers.reader_model import (
 class Config(ReaderConfig):
     """Configuration of a dynamic coattention network."""
 
+    decoder: int = 64  # width of the decoder
     pool: int = 4  # pieces of each maxout
     iterations: int = 4  # guesses at most
 
@@ -58,7 +59,7 @@ class DynamicCoattention(ReaderModel):
             for _ in range(2)
         )
         self.fusion = PaddedLSTM(self.fused + config.features, 2 * width, both=True)
-        self.decoder = PointingDecoder(2 * width, width, config.pool, config.iterations)
+        self.decoder = PointingDecoder(2 * width, config.decoder, config.pool, config.iterations)
         self.attention_paths = attention_roles(*self.paths)
 
     @property

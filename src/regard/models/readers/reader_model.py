@@ -46,6 +46,7 @@ class ReaderConfig:
 
     vocabulary: int
     features: int = 0  # of a word
+    entities: tuple[int, ...] = ()  # tokens of anonymous names
     embedding: int = 100
     width: int = 128  # of hidden states
     dropout: float = 0.35
@@ -69,6 +70,10 @@ class ReaderModel(nn.Module):
         self.words.weight.requires_grad_(not config.frozen)
         self.inputs = config.embedding + config.features  # the width of x
         self.dropout = VariationalDropout(config.dropout)
+        number = torch.full((config.vocabulary,), -1)
+        number[list(config.entities)] = torch.arange(len(config.entities))
+        self.register_buffer("number", number, persistent=False)  # of each token among the entities, or −1
+        self.number: Tensor
 
     def embed(self, tokens: Tensor, features: Tensor) -> Tensor:
         """Tokens (b, n) and their features (b, n, k) to x (b, n, inputs)."""
@@ -89,8 +94,22 @@ class ReaderModel(nn.Module):
         """The same from words that are embedded already: (b, n, inputs) and (b, m, inputs)."""
         raise NotImplementedError
 
+    def renamed(self, texts: ReadTexts) -> ReadTexts:
+        """The same texts, in each example of a training batch anonymous names permuted anew."""
+        if not self.config.entities or not self.training:
+            return texts
+        entities = torch.tensor(self.config.entities, device=texts.passage.device)
+        order = torch.rand(len(texts.passage), len(entities), device=entities.device).argsort(-1)  # (b, k)
+
+        def other(tokens: Tensor) -> Tensor:
+            number = self.number[tokens]
+            return torch.where(number < 0, tokens, entities[order.gather(1, number.clamp(min=0))])
+
+        return texts._replace(passage=other(texts.passage), question=other(texts.question))
+
     def loss(self, texts: ReadTexts, answers: Tensor, counts: Tensor) -> Tensor:
         """The sum of losses; answers (b, k, 2) are first and last tokens, `counts` (b,) of them right."""
+        texts = self.renamed(texts)
         right = [mark(answers[..., side], counts, texts.passage.shape[1]) for side in (0, 1)]
         total = texts.features.new_zeros((), dtype=torch.float32)
         steps = self(texts)
