@@ -16,6 +16,7 @@ WHERE = Table(  # name of a task: the file and the instance in it
         "classification": "regard.tasks.classification:CLASSIFICATION",
         "alignment": "regard.tasks.alignment:ALIGNMENT",
         "language": "regard.tasks.language:LANGUAGE",
+        "pointing": "regard.tasks.pointing:POINTING",
         "reading": "regard.tasks.reading:READING",
     },
 )
@@ -24,6 +25,7 @@ SAYS = {  # what `regard train --help` says of them, which imports none
     "classification": "Train a classifier into DIR; `regard classify DIR` then uses it.",
     "alignment": "Train a word aligner into DIR; `regard align DIR` then uses it.",
     "language": "Train a language model into DIR; `regard generate DIR` then uses it.",
+    "pointing": "Train a model into DIR whose answers are positions of its input: sorting, convex hulls, tours.",
     "reading": "Train a reader into DIR; `regard answer DIR` then answers questions about a passage.",
 }
 OLD_NAMES = {"aligner": "alignment"}
