@@ -1,10 +1,12 @@
 """Points and a sequence of positions of them: from files, or from a line that a person types.
 
-    .jsonl   {"points": [[0.1, 0.7], …], "answer": [2, 0, …]}: positions counted from 0; a point may be one number
-    .txt     0.1 0.7 0.3 0.2 … output 3 1 … 3: the files of Vinyals et al. (2015), two numbers a point, positions
-             counted from 1; a position that closes the cycle is left out
+    .jsonl   {"points": [[0.1, 0.7], …], "answer": [2, 0, …]}: positions counted from 0; a point may be a
+             single number
+    .txt     0.1 0.7 0.3 0.2 … output 3 1 … 3: the files of Vinyals et al. (2015), two numbers a point,
+             positions counted from 1; a position that closes the cycle is left out
 
-Each also .gz. As text points are written with spaces between them: "0.1,0.7 0.3,0.2", numbers as "0.4 0.1 0.9".
+Each also .gz. As text points are written with spaces between them: "0.1,0.7 0.3,0.2", numbers as "0.4 0.1
+0.9".
 """
 
 import math
@@ -45,7 +47,9 @@ def located_points(path: str | Path) -> Iterator[tuple[str, PointSet]]:
             if line.strip():
                 yield where, _line(line, where)
     else:
-        raise DataError(f"{path}: points must be in .jsonl, or in .txt as Vinyals et al. have them (.gz too).")
+        raise DataError(
+            f"{path}: points must be in .jsonl, or in .txt as Vinyals et al. have them (.gz too)."
+        )
 
 
 def parsed(text: str) -> list[list[float]]:

@@ -81,7 +81,7 @@ def located_questions(path: str | Path, left_out: LeftOut | None = None) -> Iter
     readers = {".json": _squad, ".jsonl": _cloze, ".txt": _book}
     if kind not in readers:
         raise DataError(
-            f"{path}: questions must be in SQuAD's .json, or cloze questions in .jsonl or CBT's .txt (.gz too)."
+            f"{path}: questions must be in SQuAD's .json, or cloze ones in .jsonl or CBT's .txt; .gz too."
         )
     some = False
     for where, question in readers[kind](path, left_out):
@@ -102,8 +102,8 @@ def _squad(path: str | Path, left_out: LeftOut) -> Iterator[tuple[str, Question]
     top = _json(path)
     documents = top.get("data") if isinstance(top, dict) else None
     if not isinstance(documents, list):
-        found = ", ".join(map(repr, list(top)[:4])) if isinstance(top, dict) else type(top).__name__
-        raise DataError(f'{path}: SQuAD\'s JSON is an object with "data", a list of documents; found {found}.')
+        keys = ", ".join(map(repr, list(top)[:4])) if isinstance(top, dict) else type(top).__name__
+        raise DataError(f'{path}: SQuAD\'s JSON is an object with "data", a list of documents; found {keys}.')
     for i, document in enumerate(documents, 1):
         title = _get(document, "title", str, f"{path}, document {i}", "")
         for j, paragraph in enumerate(_get(document, "paragraphs", list, f"{path}, document {i}"), 1):
@@ -210,7 +210,7 @@ def _get(entry: Any, key: str, kind: type, where: str, default: Any = None) -> A
     """A value of an object, of this kind; DataError if it is another, or missing without a default."""
     value = entry.get(key, default) if isinstance(entry, dict) else None
     if not isinstance(value, kind):
-        names = {str: "a text", list: "a list"}
+        what = "a text" if kind is str else "a list"
         found = f"{value!r:.40}" if isinstance(entry, dict) and key in entry else "nothing"
-        raise DataError(f'{where}: "{key}", {names[kind]}, is needed as in SQuAD\'s JSON; found {found}.')
+        raise DataError(f'{where}: "{key}", {what}, is needed as in SQuAD\'s JSON; found {found}.')
     return value

@@ -1,13 +1,13 @@
 """What counting can tell of the words of one of two texts: features that a reader gets beside word vectors.
 
-    found        the word stands in the other text
-    stem         a word with the same first five letters stands there
-    long         the word has more than three letters and stands there
-    capital      it begins with a capital letter
-    number       it has a digit
-    mark         it has neither letter nor digit
-    first        it begins a sentence
-    again        it stands in its own text more than once
+found        the word stands in the other text
+stem         a word with the same first five letters stands there
+long         the word has more than three letters and stands there
+capital      it begins with a capital letter
+number       it has a digit
+mark         it has neither letter nor digit
+first        it begins a sentence
+again        it stands in its own text more than once
 """
 
 from collections import Counter

@@ -1,11 +1,11 @@
 """Which span of a passage to answer with, from log-probabilities of where it starts and where it ends.
 
     likely    argmax over s ≤ e < s + longest of log p(start = s) + log p(end = e)
-    f1        argmax over spans a of Σ_b p(b) F1(a, b),     p(s, e) ∝ p(start = s) p(end = e) for s ≤ e < s + longest
+    f1        argmax over spans a of Σ_b p(b) F1(a, b),     p(s, e) ∝ p(start = s) p(end = e) of those spans
 
-with F1(a, b) = 2 |a ∩ b| / (|a| + |b|) in tokens: the answer whose F1 is highest if one of the spans b, drawn by
-its probability, is right (minimum Bayes risk). It differs from the most likely one where the model is unsure.
-Candidates and spans b are the most likely `CANDIDATES`, all of them if there are no more.
+with F1(a, b) = 2 |a ∩ b| / (|a| + |b|) in tokens: the answer whose F1 is highest if one of the spans b, drawn
+by its probability, is right (minimum Bayes risk). It differs from the most likely one where the model is
+unsure. Candidates and spans b are the most likely `CANDIDATES`, all of them if there are no more.
 """
 
 from typing import Literal
@@ -18,15 +18,15 @@ Choose = Literal["f1", "likely"]
 
 
 def span_scores(start: Tensor, end: Tensor, longest: int) -> Tensor:
-    """log p of the span of k + 1 tokens from s: (b, n, longest), of start and end (b, n); −inf beyond the end."""
+    """log p of the spans of 1, 2, … tokens from each start: (b, n, longest), of start and end (b, n) each."""
     width = min(longest, start.shape[-1])
-    after = torch.nn.functional.pad(end, (0, width - 1), value=-torch.inf).unfold(-1, width, 1)  # (b, n, width)
+    after = torch.nn.functional.pad(end, (0, width - 1), value=-torch.inf).unfold(
+        -1, width, 1
+    )  # (b, n, width)
     return start.unsqueeze(-1) + after
 
 
-def best_spans(
-    start: Tensor, end: Tensor, longest: int, choose: Choose = "likely"
-) -> tuple[Tensor, Tensor]:
+def best_spans(start: Tensor, end: Tensor, longest: int, choose: Choose = "likely") -> tuple[Tensor, Tensor]:
     """First and last tokens (b, 2) of the chosen spans, and their log-probability (b,) among all spans."""
     scores = span_scores(start, end, longest)
     width = scores.shape[-1]

@@ -25,7 +25,7 @@ SAYS = {  # what `regard train --help` says of them, which imports none
     "classification": "Train a classifier into DIR; `regard classify DIR` then uses it.",
     "alignment": "Train a word aligner into DIR; `regard align DIR` then uses it.",
     "language": "Train a language model into DIR; `regard generate DIR` then uses it.",
-    "pointing": "Train a model into DIR whose answers are positions of its input: sorting, convex hulls, tours.",
+    "pointing": "Train a model into DIR that points at its input: sorting, convex hulls, tours.",
     "reading": "Train a reader into DIR; `regard answer DIR` then answers questions about a passage.",
 }
 OLD_NAMES = {"aligner": "alignment"}

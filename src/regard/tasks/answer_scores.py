@@ -1,7 +1,7 @@
 """Exact match and F1 of answers, as SQuAD's script counts them.
 
-Both texts in lower case, without punctuation, without "a", "an" and "the", white space as one space. F1 is that
-of the words as bags. Of several right answers the best counts. Figures are per cent, as in that script.
+Both texts in lower case, without punctuation, without "a", "an" and "the", white space as one space. F1 is
+that of the words as bags. Of several right answers the best counts. Figures are per cent, as in that script.
 
 Rajpurkar et al. (2016), arXiv:1606.05250, §6.1.
 """

@@ -1,7 +1,7 @@
 """From a passage and a question to tokens and features, and from tokens back to characters.
 
-Anonymous names ("@entity12") are numbered anew in each example, in the order in which they occur: their numbers say
-nothing, and a number that was never seen is none that is unknown.
+Anonymous names ("@entity12") are numbered anew in each example, in the order in which they occur: their
+numbers say nothing, and a number that was never seen is none that is unknown.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.data.word_features import word_features
 
 ENTITY = "@entity"
+Cut = tuple[list[int], list[Span]]  # the tokens of a text, and where they stand
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,11 @@ class PassageCodec:
         return [self._encoded(one, other, cut[one], cut[other]) for one, other in texts]
 
     def _encoded(
-        self, passage: str, question: str, cut: tuple[list[int], list[Span]], asked: tuple[list[int], list[Span]]
+        self,
+        passage: str,
+        question: str,
+        cut: tuple[list[int], list[Span]],
+        asked: tuple[list[int], list[Span]],
     ) -> EncodedTexts:
         words = [passage[a:b] for a, b in cut[1]]
         others = [question[a:b] for a, b in asked[1]]
@@ -86,7 +91,9 @@ class PassageCodec:
         """The tokens of both texts, anonymous names numbered as they come."""
         if not self.entities or not any(ENTITY in word for word in words):
             return tokens, asked
-        names = dict.fromkeys(word.lower() for word in chain(words, others) if word.lower().startswith(ENTITY))
+        names = dict.fromkeys(
+            word.lower() for word in chain(words, others) if word.lower().startswith(ENTITY)
+        )
         number = {name: self.entities[i % len(self.entities)] for i, name in enumerate(names)}
         return (
             [number.get(word.lower(), token) for word, token in zip(words, tokens, strict=True)],

@@ -1,10 +1,10 @@
 """How good sequences of positions are, for each kind of problem.
 
     sorting       accuracy: the whole sequence is right; positions: the share of places that are
-    convex_hull   accuracy: the same corners in the same order, from wherever it begins; area: that of the polygon
-                  over that of the hull, 0 if its sides cross (Vinyals et al. 2015, §4.2)
-    delaunay      accuracy: the same triangles; triangles: the share of right ones that were found (ibid., §4.3)
-    salesman      accuracy: the same tour, in either direction; ratio: its length over the shortest (ibid., §4.4)
+    convex_hull   accuracy: the same corners in the same order, from wherever it begins; area: that of the
+                  polygon over that of the hull, 0 if its sides cross (Vinyals et al. 2015, §4.2)
+    delaunay      accuracy: the same triangles; triangles: the share of the right ones that were found
+    salesman      accuracy: a tour as short as the shortest; ratio: its length over the shortest
 
 Other problems: the whole sequence is right.
 """

@@ -171,7 +171,10 @@ class Pointer(System):
         return self._scored(self.kind, examples)
 
     def _scored(
-        self, kind: str | None, examples: Sequence[PointSet], progress: Callable[[int, int], None] | None = None
+        self,
+        kind: str | None,
+        examples: Sequence[PointSet],
+        progress: Callable[[int, int], None] | None = None,
     ) -> Scores:
         said = [one.positions for one in self.answer([one.points for one in examples])]
         figures: dict[str, Any] = point_scores(kind, examples, said)

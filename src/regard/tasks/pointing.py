@@ -2,12 +2,12 @@
 
     loss = −Σ_i log p(C_i | C_1 … C_{i−1}, points), the end included
 
-Problems are generated (sorting, convex hull, Delaunay triangulation, travelling salesman) or read from files. What
-the training answers never do (point twice, leave a point out) no answer does.
+Problems are generated (sorting, convex hull, Delaunay triangulation, travelling salesman) or read from files.
+What the training answers never do (point twice, leave a point out) no answer does.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -64,9 +64,7 @@ class PointingData(SettingsGroup):
         if self.valid is not None and self.train is None:
             raise SettingsError("data.valid is for problems of your own: data.train must be given too.")
         if self.train is None and self.shortest > self.longest:
-            raise SettingsError(
-                f"data.shortest={self.shortest} must be at most data.longest={self.longest}."
-            )
+            raise SettingsError(f"data.shortest={self.shortest} must be at most data.longest={self.longest}.")
 
     @property
     def kind(self) -> str | None:
@@ -119,7 +117,9 @@ class PointingEvaluation:
 class PointingAsking:
     """What `regard answer` asks of a model that points."""
 
-    points: str | None = setting(None, 'Points: "0.1,0.7 0.3,0.2 …", or numbers: "0.4 0.1 …".', metavar="TEXT")
+    points: str | None = setting(
+        None, 'Points: "0.1,0.7 0.3,0.2 …", or numbers: "0.4 0.1 …".', metavar="TEXT"
+    )
 
 
 @dataclass(frozen=True)
@@ -146,12 +146,12 @@ class PointingTask(Task):
     """From problems to a model that points."""
 
     name = "pointing"
-    says = "Train a model into DIR whose answers are positions of its input: sorting, convex hulls, tours."
+    says = "Train a model into DIR that points at its input: sorting, convex hulls, tours."
     makes, examples, unit = "pointer", "problems", "problems"
     Settings, Evaluation, Asking = PointingSettings, PointingEvaluation, PointingAsking
     models, default_model = POINTERS, "pointer_network"
     corpora = POINTED
-    model_options = {
+    model_options: Mapping[str, str] = {
         "map": "Any differentiable row map of `regard maps`.",
         "encoder": "With pointer_network: set (self-attention without positions) or lstm, the paper's.",
     }
@@ -192,12 +192,15 @@ class PointingTask(Task):
         for where, one in self.read(settings, "train"):
             coordinates = coordinates or one.coordinates
             if one.coordinates != coordinates:
-                raise DataError(f"{where}: points of {one.coordinates} numbers among others of {coordinates}.")
+                raise DataError(
+                    f"{where}: points of {one.coordinates} numbers among others of {coordinates}."
+                )
             if len(one.points) > settings.data.longest:
                 continue
-            once, every = once and len(set(one.answer)) == len(one.answer), every and len(
-                set(one.answer)
-            ) == len(one.points)
+            once, every = (
+                once and len(set(one.answer)) == len(one.answer),
+                every and len(set(one.answer)) == len(one.points),
+            )
             most = max(most, len(one.points))
             points = np.asarray(one.points, dtype=np.float64)
             total, squares = total + points.sum(0), squares + (points**2).sum(0)

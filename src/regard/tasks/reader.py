@@ -1,8 +1,8 @@
 """A trained reader: a passage and a question in, the span that answers it out."""
 
 import json
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -37,6 +37,7 @@ from regard.tasks.system import EXAMPLES, Forward, Reply, Scores, System, check_
 if TYPE_CHECKING:
     from regard.tasks.case import Case
 
+OF_ROLE = {"passage": "from the question to the passage", "question": "from the passage to the question"}
 POSITIONS = 16_384  # tokens that are read at once, padding included
 
 
@@ -90,7 +91,10 @@ class Reader(System):
     @property
     def layer_names(self) -> list[str]:
         roles = self.attention_paths
-        names = {"passage": "from the question to the passage", "question": "from the passage to the question"}
+        names = {
+            "passage": "from the question to the passage",
+            "question": "from the passage to the question",
+        }
         return [f"{path}, {names[role]}" for role, paths in roles.items() for path in paths]
 
     @property
@@ -187,17 +191,23 @@ class Reader(System):
             gone[keys] = True
             return torch.where(gone, 0, weights)
 
-        block = ExitStack()
-        if passage := roles.get("passage", []):
-            block.enter_context(intervene(self.model, lambda weights: erase(weights, keys), passage))
-        if question := roles.get("question", []):
-            block.enter_context(intervene(self.model, silent, question))
-        return block
+        @contextmanager
+        def block() -> Iterator[None]:
+            with ExitStack() as both:
+                if passage := roles.get("passage", []):
+                    both.enter_context(intervene(self.model, lambda weights: erase(weights, keys), passage))
+                if question := roles.get("question", []):
+                    both.enter_context(intervene(self.model, silent, question))
+                yield
+
+        return block()
 
     def reply(self, options: ReadingAsking) -> Reply:
         """The answer to a question about a passage in a file."""
         if options.passage is None or options.question is None:
-            raise RunError(f"{self.folder} holds a reader: --passage, a text file, and --question are needed.")
+            raise RunError(
+                f"{self.folder} holds a reader: --passage, a text file, and --question are needed."
+            )
         try:
             passage = read_text(options.passage)
         except FileNotFoundError:
@@ -242,7 +252,8 @@ class Reader(System):
         answers = self.answer([(one.passage, one.question) for one in examples])
         scores = self._scored(examples, answers)
         if options.out is not None:
-            said = {one.key or str(i): answer.said for i, (one, answer) in enumerate(zip(examples, answers))}
+            keys = [one.key or str(i) for i, one in enumerate(examples)]
+            said = dict(zip(keys, (one.said for one in answers), strict=True))
             write_text(options.out, json.dumps(said, ensure_ascii=False, indent=1))
         figures = {**scores.figures, "left_out": dict(left_out.counts)}
         return Scores(figures, scores.line, notes=tuple(left_out.sentences))

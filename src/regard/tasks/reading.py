@@ -2,8 +2,9 @@
 
     loss = −Σ log p(start) + log p(end), summed over all right answers inside the logarithm
 
-Validation chooses the weights by 1 − F1 of the spans in tokens, since the likelihood worsens long before answers
-do. Without a file to validate on, a tenth of the passages is held out, each with all of its questions.
+Validation chooses the weights by 1 − F1 of the spans in tokens, since the likelihood worsens long before
+answers do. Without a file to validate on, a tenth of the passages is held out, each with all of its
+questions.
 """
 
 from collections.abc import Iterator, Sequence
@@ -53,8 +54,8 @@ class ReadingData(TextData):
     )
     vectors: str | None = setting(
         None,
-        "Pretrained vectors of words that stay as they are: hf:FOLDER of a Hugging Face encoder, or a file in "
-        "word2vec's or GloVe's text format.",
+        "Pretrained vectors of words, which stay as they are: hf:FOLDER of a Hugging Face encoder, or a file "
+        "in word2vec's or GloVe's text format.",
         option="--vectors",
         metavar="FILE",
     )
@@ -256,10 +257,11 @@ class ReadingTask(Task):
             ASKED[settings.data.corpus]  # raises if there is no such corpus, and names those that are known
 
     def build(self, settings: ReadingSettings, parts: ReadingParts | None) -> nn.Module:
-        model = super().build(settings, parts)
+        model: Any = super().build(settings, parts)
         if parts is not None and settings.data.vectors is not None:
             pretrained(settings.data.vectors, parts.tokenizer, model.words)
-        return model
+        built: nn.Module = model
+        return built
 
     def empty(self, settings: ReadingSettings, parts: ReadingParts) -> nn.Module:
         """Without pretrained vectors: the weights that come have them."""
@@ -309,7 +311,7 @@ def texts_of(batch: Batch) -> ReadTexts:
 
 
 def overlap(chosen: Tensor, answers: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """F1 in tokens (b,) of spans (b, 2) with the best of the answers (b, k, 2), and whether one is the same."""
+    """F1 in tokens (b,) of spans (b, 2) with the best of the answers (b, k, 2), and whether it is 1."""
     first, last = chosen[:, :1], chosen[:, 1:]
     real = torch.arange(answers.shape[1], device=answers.device) < counts.unsqueeze(-1)
     same = torch.minimum(last, answers[..., 1]) - torch.maximum(first, answers[..., 0]) + 1

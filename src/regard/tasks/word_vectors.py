@@ -29,7 +29,7 @@ def pretrained(source: str, tokenizer: Tokenizer, words: nn.Embedding) -> int:
         if source.startswith(HF)
         else vectors(source, tokenizer, words.embedding_dim)
     )
-    if not tokens.device.type == "meta" and not words.weight.is_meta:
+    if not words.weight.is_meta:
         with torch.no_grad():
             words.weight[tokens] = found.to(words.weight.dtype)
     return len(tokens)

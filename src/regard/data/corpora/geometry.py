@@ -1,9 +1,10 @@
-"""Problems whose answer is a sequence of positions of the input: sorting, convex hull, Delaunay, travelling salesman.
+"""Problems whose answer is a sequence of positions of the input: sorting, convex hull, Delaunay, travelling
+salesman.
 
     sorting       numbers; their positions from the smallest to the largest
-    convex_hull   points in the unit square; the corners of their hull, counter-clockwise from the lowest point
-    delaunay      points; the triangles of their Delaunay triangulation, three positions each, counter-clockwise from
-                  the lowest, triangles from the lowest centre to the highest
+    convex_hull   points in the unit square; the corners of their hull, counter-clockwise from the lowest
+    delaunay      points; the triangles of their Delaunay triangulation, three positions each,
+                  counter-clockwise from the lowest, triangles from the lowest centre to the highest
     salesman      points; the shortest closed tour, counter-clockwise from the lowest point, exact by dynamic
                   programming over subsets (Held & Karp 1962), which is why `most` is small
 
@@ -167,7 +168,7 @@ POINTED: Table[Geometry] = Table("problem", {})
 for _kind in (
     Geometry("sorting", "Numbers, from the smallest to the largest.", sorted_positions, coordinates=1),
     Geometry("convex_hull", "Points, and the corners of their convex hull.", hulls, least=3),
-    Geometry("delaunay", "Points, and the triangles of their Delaunay triangulation.", triangulations, least=3),
+    Geometry("delaunay", "Points, and the triangles of the Delaunay triangulation.", triangulations, least=3),
     Geometry("salesman", "Points, and the shortest closed tour.", tours, least=3, largest=LARGEST_TOUR),
 ):
     POINTED.enter(_kind.name, _kind)

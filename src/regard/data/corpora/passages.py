@@ -1,8 +1,8 @@
 """Generated passages with questions: spans, and a cloze with anonymous names.
 
-spans   Four to six sentences, each a fact: who did what with which things, where and when. A question gives two
-        parts of one fact and asks for a third. Another fact shares the first part, another the second: one of
-        them alone does not tell.
+spans   Four to six sentences, each a fact: who did what with which things, where and when. A question gives
+        two parts of one fact and asks for a third. Another fact shares the first part, another the second:
+        one of them alone does not tell.
 
             Anna sold nine red apples near the old bridge on Monday . Bert sold two maps near …
             What did Anna sell on Monday ?   →   nine red apples
@@ -58,13 +58,10 @@ def _span(chance: Random) -> Question:
     people[1], days[2] = people[0], days[0]  # a fact of the same person, and one of the same day
     facts = []
     for person, day in zip(people, days, strict=True):
-        things = [pick(NUMBERS, chance), pick(THINGS, chance)]
-        if chance.random() < 0.6:
-            things.insert(1, pick(KINDS, chance))
-        where = ["near", "the", pick(PLACES, chance)]
-        if chance.random() < 0.4:
-            where.insert(2, pick(KINDS, chance))
-        facts.append((person, pick(VERBS, chance), " ".join(things), " ".join(where), day))
+        number, thing, place = (pick(what, chance) for what in (NUMBERS, THINGS, PLACES))
+        kind = f"{pick(KINDS, chance)} " if chance.random() < 0.6 else ""
+        old = f"{pick(KINDS, chance)} " if chance.random() < 0.4 else ""
+        facts.append((person, pick(VERBS, chance), f"{number} {kind}{thing}", f"near the {old}{place}", day))
     asked, order = int(chance.random() * 3), list(range(count))
     chance.shuffle(order)
     passage, at = "", (0, 0)
@@ -99,7 +96,8 @@ def _cloze(chance: Random) -> Question:
     chance.shuffle(facts)
     passage = " ".join(f"{a} {b} {c} ." for a, b, c in facts)
     lead = " ".join(_some(LEADS, 2, chance))
-    places, at = [], -1
+    places = list[tuple[int, int]]()
+    at = -1
     while (at := passage.find(one, at + 1)) >= 0:
         if passage[at + len(one)] == " ":
             places.append((at, at + len(one)))

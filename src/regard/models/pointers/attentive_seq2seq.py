@@ -50,13 +50,12 @@ class AttentiveSeq2Seq(PointerModel):
         self.attention = Attention(
             resolve_score(config.score, width, width), make_map(config.map, learn_alpha=config.learn_alpha)
         )
-        self.read = nn.Sequential(
-            nn.Linear(2 * width, width), nn.Tanh(), nn.Linear(width, config.most + 1)
-        )
+        self.read = nn.Sequential(nn.Linear(2 * width, width), nn.Tanh(), nn.Linear(width, config.most + 1))
         self.attention_paths = {"cross": ["attention"]}
 
     def encode(self, points: Tensor, lengths: Tensor) -> Tensor:
-        return self.encoder(points, lengths)
+        encoded: Tensor = self.encoder(points, lengths)
+        return encoded
 
     def log_probs(self, encoded: Tensor, lengths: Tensor, said: Tensor, allowed: Tensor) -> Tensor:
         return self._said(encoded, lengths, self.decoder(self._words(said))[0], allowed)
@@ -74,7 +73,7 @@ class AttentiveSeq2Seq(PointerModel):
 
     def _said(self, encoded: Tensor, lengths: Tensor, states: Tensor, allowed: Tensor) -> Tensor:
         context = self.attention(states, encoded, mask=Lengths(lengths)).context
-        scores = self.read(torch.cat((states, context), -1))  # (b, k, 1 + most)
+        scores: Tensor = self.read(torch.cat((states, context), -1))  # (b, k, 1 + most)
         size, known = allowed.shape[-1], self.config.most + 1
         scores = scores[..., :size]
         if size > known:  # positions without a word

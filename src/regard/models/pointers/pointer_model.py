@@ -1,8 +1,8 @@
 """What models that point share: points in, a sequence of positions and its end out.
 
-The input is n points (b, n, coordinates). An answer is a sequence of positions, 1 for the first point, and 0, the
-end. `Rules` say what may be pointed at: with `once` no point a second time, with `every` no end before all points
-have had their turn. What may not be has probability 0, in training and in answers.
+The input is n points (b, n, coordinates). An answer is a sequence of positions, 1 for the first point, and 0,
+the end. `Rules` say what may be pointed at: with `once` no point a second time, with `every` no end before
+all points have had their turn. What may not be has probability 0, in training and in answers.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class PointerModel(nn.Module):
         raise NotImplementedError
 
     def log_probs(self, encoded: Any, lengths: Tensor, said: Tensor, allowed: Tensor) -> Tensor:
-        """Log-probabilities (b, k, 1 + n) of what comes after each of `said` (b, k), its first −1, by the rules.
+        """Log-probabilities (b, k, 1 + n) of what comes after each of `said` (b, k), whose first is −1.
 
         `allowed` (b, k, 1 + n) is True where the rules permit.
         """
@@ -45,7 +45,7 @@ class PointerModel(nn.Module):
     def step(
         self, encoded: Any, lengths: Tensor, said: Tensor, state: Any, allowed: Tensor
     ) -> tuple[Tensor, Any]:
-        """The same of one step (b, 1 + n), after `said` (b,) in this state, None at first; and the next state."""
+        """One step of the same, (b, 1 + n), after `said` (b,) in a state (None at first); and the next state."""
         raise NotImplementedError
 
     def limit(self, n: int) -> int:
@@ -82,7 +82,7 @@ class PointerModel(nn.Module):
 
     @torch.no_grad()
     def point(self, points: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """The most likely positions, one after the other: (b, k), END after the last; log p (b,) of each row."""
+        """The most likely positions, one by one: (b, k), END after the last; and the log p (b,) of all."""
         check_points(points, lengths, self.config.coordinates)
         encoded, b, n = self.encode(points, lengths), len(points), points.shape[1]
         said = torch.full((b, 1), -1, device=points.device)

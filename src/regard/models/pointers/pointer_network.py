@@ -1,15 +1,15 @@
 """The pointer network: attention over the input is the output.
 
     e = encoder(points)        d_i = LSTM(d_{i−1}, e_{said i−1})        u_ij = vᵀ tanh(W₁e_j + W₂d_i)
-    p(C_i = j) = softmax_j u_ij,        over the end (a learned key) and all points that may still be pointed at
+    p(C_i = j) = softmax_j u_ij,        over the end, a learned key, and all that may still be pointed at
 
-Before it points, the decoder takes a glimpse: d_i attends to the points and adds what it saw (Vinyals, Bengio &
-Kudlur 2016, arXiv:1511.06391, §4.2; Bello et al. 2017, arXiv:1611.09940, §3).
+Before it points, the decoder takes a glimpse: d_i attends to the points and adds what it saw (Vinyals, Bengio
+& Kudlur 2016, arXiv:1511.06391, §4.2; Bello et al. 2017, arXiv:1611.09940, §3).
 
-Vinyals, Fortunato & Jaitly (2015), "Pointer Networks", arXiv:1506.03134, §2.3.
-Departs from the paper: the encoder is by default a set encoder, self-attention without positions, so that the
-order of the points does not matter and any number of them looks alike; encoder="lstm" is the paper's. What may not
-be pointed at again is masked. Coordinates stand beside the encoded points, so that close ones can be told apart.
+Vinyals, Fortunato & Jaitly (2015), "Pointer Networks", arXiv:1506.03134, §2.3. Departs from the paper: the
+encoder is by default a set encoder, self-attention without positions, so that the order of the points does
+not matter and any number of them looks alike; encoder="lstm" is the paper's. What may not be pointed at again
+is masked. Coordinates stand beside the encoded points, so that close ones can be told apart.
 """
 
 from dataclasses import dataclass
@@ -74,7 +74,8 @@ class PointerNetwork(PointerModel):
         self.inputs = nn.Linear(config.coordinates, width)
         kind = check_choice("encoder", config.encoder, ("set", "lstm"))
         self.layers = nn.ModuleList(
-            SetLayer(width, config.heads, config.dropout) for _ in range(config.layers if kind == "set" else 0)
+            SetLayer(width, config.heads, config.dropout)
+            for _ in range(config.layers if kind == "set" else 0)
         )
         self.norm = nn.LayerNorm(width) if kind == "set" else None
         self.lstm = PaddedLSTM(width, width, both=True) if kind == "lstm" else None
@@ -134,6 +135,7 @@ class PointerNetwork(PointerModel):
         query = states + self.mix(torch.cat((states, query, inputs), -1))
         seen = self.pointer(query, encoded, encoded[..., :1], mask=allowed)
         if self.training and self.config.map == "softmax":  # the same as below, without a 0 in the logarithm
-            return seen.scores.masked_fill(~allowed, -torch.inf).log_softmax(-1)
-        scores = seen.weights.clamp(min=TINY).log()
-        return scores.masked_fill(~allowed, -torch.inf)
+            scores: Tensor = seen.scores.masked_fill(~allowed, -torch.inf)
+            return scores.log_softmax(-1)
+        probabilities: Tensor = seen.weights
+        return probabilities.clamp(min=TINY).log().masked_fill(~allowed, -torch.inf)

@@ -35,4 +35,5 @@ class AttentionOverAttention(WordReader):
         beta = self.over_question(passage, question, mask=Lengths(m)).weights  # (b, n, m)
         real = torch.arange(passage.shape[1], device=passage.device) < n.unsqueeze(-1)  # (b, n)
         mean = torch.where(real.unsqueeze(-1), beta, 0).sum(1) / n.unsqueeze(-1)  # (b, m)
-        return (mean.unsqueeze(1) @ alpha).squeeze(1)
+        s: Tensor = (mean.unsqueeze(1) @ alpha).squeeze(1)
+        return s

@@ -88,4 +88,5 @@ class AttentionSum(WordReader):
         half = self.config.width // 2
         last = (texts.question_lengths - 1).view(-1, 1, 1).expand(-1, 1, half)
         summary = torch.cat((question[..., :half].gather(1, last), question[:, :1, half:]), -1)
-        return self.over_passage(summary, passage, mask=Lengths(texts.lengths)).weights.squeeze(1)
+        weights: Tensor = self.over_passage(summary, passage, mask=Lengths(texts.lengths)).weights
+        return weights.squeeze(1)

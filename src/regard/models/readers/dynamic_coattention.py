@@ -1,7 +1,7 @@
 """Dynamic coattention: question and passage attend to each other, and a decoder that guesses again and again.
 
     D = [d_∅; LSTM(passage)]       Q′ = [q_∅; LSTM(question)], the same LSTM       Q = tanh(W Q′ + b)
-    L = DQᵀ                        A^Q: each question word over the passage        A^D: each word over the question
+    L = DQᵀ                        A^Q: words of the question over the passage     A^D: the other way round
     C^Q = A^Q D                    C^D = A^D [Q; C^Q]                              U = BiLSTM([D; C^D])
 
 d_∅ and q_∅ are sentinels, learned keys: a word that concerns nothing can look there. They take part in both
@@ -82,12 +82,14 @@ class DynamicCoattention(ReaderModel):
         features = texts.features.to(D.dtype)
         fused = torch.cat((torch.cat((D, context), -1)[:, 1:], features), -1)  # without the sentinel
         U = self.fusion(self.dropout(fused), n)
-        return self.decoder(self.dropout(U), n)
+        found: list[SpanLogits] = self.decoder(self.dropout(U), n)
+        return found
 
     def coattend(self, D: Tensor, Q: Tensor, n: Tensor, m: Tensor) -> Tensor:
         """C^D (b, n + 1, 2 width) of D (b, n + 1, width) and Q (b, m + 1, width), of these lengths (b,)."""
         of_passage = self.over_passage(Q, D, mask=Lengths(n)).context  # C^Q
-        return self.over_question(D, Q, torch.cat((Q, of_passage), -1), mask=Lengths(m)).context
+        context: Tensor = self.over_question(D, Q, torch.cat((Q, of_passage), -1), mask=Lengths(m)).context
+        return context
 
 
 def with_sentinel(sentinel: Tensor, states: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """The dynamic pointing decoder: guesses start and end, and guesses again from there.
 
     h_i = LSTM(h_{i−1}, [u_s; u_e])                        of the last guess (s, e), at first (0, 0)
-    s = argmax_t HMN_start(u_t, h_i, u_s, u_e)             e = argmax_t HMN_end(u_t, h_i, u_s, u_e), s the new one
+    s = argmax_t HMN_start(u_t, h_i, u_s, u_e)       e = argmax_t HMN_end(u_t, h_i, u_s, u_e), of the new s
 
     r = tanh(W^D [h; u_s; u_e])          m¹ = max_p W¹[u_t; r] + b¹          m² = max_p W²m¹ + b²
     HMN = max_p W³[m¹; m²] + b³
@@ -46,7 +46,8 @@ class HighwayMaxout(nn.Module):
         return scores
 
     def _max(self, pieces: Tensor) -> Tensor:
-        return pieces.unflatten(-1, (self.pool, self.width)).amax(-2)
+        highest: Tensor = pieces.unflatten(-1, (self.pool, self.width)).amax(-2)
+        return highest
 
 
 class PointingDecoder(nn.Module):

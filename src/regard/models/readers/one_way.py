@@ -29,4 +29,5 @@ class OneWay(DynamicCoattention):
         return [], ["over_question"]
 
     def coattend(self, D: Tensor, Q: Tensor, n: Tensor, m: Tensor) -> Tensor:
-        return self.over_question(D, Q, mask=Lengths(m)).context
+        context: Tensor = self.over_question(D, Q, mask=Lengths(m)).context
+        return context
