@@ -58,6 +58,31 @@ TINY = {  # for each task: settings of a run of seconds, what is wrong with them
         "short": None,
         "inputs": ["the old key", "", "near the"],
     },
+    "pointing": {
+        "settings": {
+            "seed": 3,
+            "data": {"corpus": "convex_hull", "problems": 120, "held_out": 20},
+            "model": {"name": "pointer_network", "width": 8, "layers": 1, "heads": 2},
+            "training": {"steps": 12, "tokens": 256, "validate": 4, "save": 3, "report": 2},
+        },
+        "wrong": "training.tokens=4",
+        "short": None,
+        "inputs": ["0.1,0.2 0.5,0.9 0.7,0.1 0.4,0.4", "", "0.3,0.3"],
+    },
+    "reading": {
+        "settings": {
+            "seed": 3,
+            "data": {"corpus": "spans", "questions": 120, "held_out": 20},
+            "model": {"name": "dynamic_coattention", "embedding": 8, "width": 8, "decoder": 8},
+            "training": {"steps": 12, "tokens": 512, "validate": 4, "save": 3, "report": 2},
+        },
+        "wrong": "training.tokens=8",
+        "short": "data.longest=45",
+        "inputs": [
+            ("Anna sold nine maps near the river on Monday .", "Who sold nine maps ?"),
+            ("On Sunday Leo lost two old coats .", "What did Leo lose ?"),
+        ],
+    },
     "vowels": {
         "settings": {
             "seed": 3,
@@ -238,7 +263,8 @@ def test_its_attentions_are_found_by_role_and_recording_changes_nothing(name, sy
         assert [one.said for one in system.answer(inputs)] == before
     assert any(calls for calls in seen.values())
     answer = system.answer(inputs[:1])[0]
-    read, written = system.segments(inputs[0]), system.answer_segments(answer)
+    first = inputs[0] if isinstance(inputs[0], str) else inputs[0][0]
+    read, written = system.segments(first), system.answer_segments(answer)
     for weights in system.weights(answer):
         assert weights.shape[0] == system.heads
         assert weights.shape[-1] == len(read.tokens)
@@ -283,8 +309,11 @@ def test_auditing_works_or_is_refused_in_one_sentence(name, folders):
 def test_viewing_works_or_is_refused_in_one_sentence(name, folders, tmp_path):
     out = tmp_path / "view.html"
     text = tiny(name)["inputs"][0]
-    done = run("view", folders(name), "--text", text if isinstance(text, str) else text[0], "--out", out)
-    if not regard.load(folders(name)).layers:
+    system = regard.load(folders(name))
+    first, *second = [text] if isinstance(text, str) else text
+    more = ["--second", *second] if system.takes_second else []
+    done = run("view", folders(name), "--text", first, *more, "--out", out)
+    if not system.layers:
         refused(done)
         assert not out.exists()
     else:
@@ -300,7 +329,8 @@ def test_serving_works_or_is_refused_in_one_sentence(name, folders):
     from regard.serve.web_app import make_app
 
     text = tiny(name)["inputs"][0]
-    if not isinstance(text, str):
+    takes_second = regard.load(folders(name)).takes_second
+    if not isinstance(text, str) and not takes_second:
         with pytest.raises(RunError, match=TASKS[name].makes):
             open_runs([folders(name)])
         return
@@ -308,7 +338,8 @@ def test_serving_works_or_is_refused_in_one_sentence(name, folders):
         (facts,) = client.get("/api/runs").json()
         assert facts["name"] == "run" and isinstance(facts["controls"], list)
         assert facts["changes"] == ["mask", "delete"]
-        found = client.post("/api/inspect", json={"run": "run", "text": text, "words": [0], "how": "mask"})
+        asked = {"text": text[0], "second": text[1]} if takes_second else {"text": text}
+        found = client.post("/api/inspect", json={"run": "run", **asked, "words": [0], "how": "mask"})
         assert found.status_code == 200, found.text
         assert found.json()["answer"]
 

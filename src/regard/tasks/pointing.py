@@ -230,7 +230,7 @@ class PointingTask(Task):
         ]
 
     def longest(self, settings: PointingSettings) -> dict[str, int]:
-        return {"points": settings.data.longest}
+        return {} if settings.data.kind else {"points": settings.data.longest}
 
     def sizes(self, settings: PointingSettings, parts: PointingParts | None) -> dict[str, Any]:
         names = ("coordinates", "once", "every", "most")
@@ -253,7 +253,7 @@ class PointingTask(Task):
     def measure(self, model: Any, batch: Batch) -> tuple[dict[str, float], int]:
         """Loss, and how many answers are right as a whole."""
         points, lengths, answers, counts = problem_of(batch)
-        said, _ = model.point(points, lengths)
+        said, _ = model(points, lengths)
         k = max(said.shape[1], answers.shape[1])
         said, wanted = (nn.functional.pad(one, (0, k - one.shape[1])) for one in (said, answers))
         right = int((said == wanted).all(-1).sum())

@@ -2,7 +2,8 @@
 
 The input is n points (b, n, coordinates). An answer is a sequence of positions, 1 for the first point, and 0,
 the end. `Rules` say what may be pointed at: with `once` no point a second time, with `every` no end before
-all points have had their turn. What may not be has probability 0, in training and in answers.
+all points have had their turn; none begins with the end. What may not be has probability 0, in training and
+in answers.
 """
 
 from dataclasses import dataclass
@@ -45,15 +46,20 @@ class PointerModel(nn.Module):
     def step(
         self, encoded: Any, lengths: Tensor, said: Tensor, state: Any, allowed: Tensor
     ) -> tuple[Tensor, Any]:
-        """One step of the same, (b, 1 + n), after `said` (b,) in a state (None at first); and the next state."""
+        """One step of the same, (b, 1 + n), after `said` (b,) in a state (first: None); and the next state."""
         raise NotImplementedError
 
     def limit(self, n: int) -> int:
         """Steps after which a sequence over n points is cut off."""
         return n + 1 if self.config.once else 6 * n + 1
 
-    def forward(self, points: Tensor, lengths: Tensor, answers: Tensor) -> Tensor:
-        """Teacher-forced log-probabilities (b, k, 1 + n) of answers (b, k), padded with END."""
+    def forward(self, points: Tensor, lengths: Tensor, answers: Tensor | None = None) -> Any:
+        """Teacher-forced log-probabilities (b, k, 1 + n) of answers (b, k), padded with END.
+
+        Without answers, those of the model: what `point` gives.
+        """
+        if answers is None:
+            return self.point(points, lengths)
         check_points(points, lengths, self.config.coordinates)
         before = torch.cat((torch.full_like(answers[:, :1], -1), answers[:, :-1]), 1)
         allowed = self.rules(before, points.shape[1], lengths)
@@ -68,16 +74,21 @@ class PointerModel(nn.Module):
 
     def rules(self, before: Tensor, n: int, lengths: Tensor) -> Tensor:
         """What may come after each of `before` (b, k), whose first is −1: (b, k, 1 + n)."""
-        real = torch.arange(n, device=before.device) < lengths.unsqueeze(-1)  # (b, n)
-        allowed = real.unsqueeze(1).expand(-1, before.shape[1], -1)
         at = torch.arange(1, n + 1, device=before.device)
-        if self.config.once or self.config.every:
-            seen = (before.unsqueeze(-1) == at).cumsum(1) > 0  # (b, k, n)
-            left = allowed & ~seen
-            allowed = left if self.config.once else allowed
-            end = ~left.any(-1, keepdim=True) if self.config.every else torch.ones_like(allowed[..., :1])
-        else:
-            end = torch.ones_like(allowed[..., :1])
+        seen = (before.unsqueeze(-1) == at).cumsum(1) > 0  # (b, k, n)
+        return self.permitted(seen, lengths, before < 0)
+
+    def permitted(self, seen: Tensor, lengths: Tensor, first: Tensor) -> Tensor:
+        """What may come next (b, k, 1 + n), where these points (b, k, n) were pointed at already.
+
+        `first` (b, k) is True where nothing was said yet: an answer has at least one position.
+        """
+        real = torch.arange(seen.shape[-1], device=seen.device) < lengths.view(-1, 1, 1)
+        left = real & ~seen
+        allowed = left if self.config.once else real.expand_as(seen)
+        end = ~first.unsqueeze(-1)
+        if self.config.every:
+            end = end & ~left.any(-1, keepdim=True)
         return torch.cat((end | ~allowed.any(-1, keepdim=True), allowed), -1)
 
     @torch.no_grad()
@@ -89,12 +100,8 @@ class PointerModel(nn.Module):
         total, state = points.new_zeros(b, dtype=torch.float64), None
         going = torch.ones(b, dtype=torch.bool, device=points.device)
         seen = torch.zeros(b, 1 + n, dtype=torch.bool, device=points.device)
-        real = torch.arange(n, device=points.device) < lengths.unsqueeze(-1)
         for _ in range(self.limit(n)):
-            left = real & ~seen[:, 1:]
-            allowed = left if self.config.once else real
-            end = ~left.any(-1, keepdim=True) if self.config.every else torch.ones_like(left[:, :1])
-            allowed = torch.cat((end | ~allowed.any(-1, keepdim=True), allowed), -1)
+            allowed = self.permitted(seen[:, None, 1:], lengths, said[:, -1:] < 0).squeeze(1)
             scores, state = self.step(encoded, lengths, said[:, -1], state, allowed)
             best, new = scores.double().max(-1)
             new = torch.where(going, new, END)

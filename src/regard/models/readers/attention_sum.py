@@ -64,15 +64,12 @@ class WordReader(ReaderModel):
         return [SpanLogits(scores, scores)]
 
     def loss(self, texts: ReadTexts, answers: Tensor, counts: Tensor) -> Tensor:
-        """The sum of −log P(w) of the right words w."""
+        """The sum of −log P(w) of the right word w; of several, the likeliest."""
         texts = self.renamed(texts)
-        s = self.weights(
-            self.embed(texts.passage, texts.features),
-            self.embed(texts.question, texts.question_features),
-            texts,
-        )
+        words = self(texts)[-1].start  # log P(w_t), the same wherever w stands
         right = right_words(texts.passage, answers, counts)
-        return -torch.where(right, s, 0).sum(-1).clamp(min=TINY).log().sum()
+        loss: Tensor = -words.masked_fill(~right, -torch.inf).amax(-1).clamp(min=-100).sum()
+        return loss
 
 
 @register_reader(ReaderConfig)
