@@ -16,8 +16,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from regard.core.files import beside
 from regard.core.settings import SettingsGroup, setting
+from regard.core.weights import load_tensors, save_tensors
 from regard.data.batches import Batch
+from regard.data.cooccurrence import cooccurrence_vectors
 from regard.data.corpora import ASKED
 from regard.data.fields import Field, Row, token_field
 from regard.data.questions import LeftOut, Question, held_out_part, located_questions
@@ -34,7 +37,7 @@ from regard.tasks.text_data import TextData, located, make_tokenizer
 from regard.tasks.word_vectors import pretrained
 from regard.training import Training
 
-TOKENIZER = "tokenizer.json"
+TOKENIZER, VECTORS = "tokenizer.json", "vectors.safetensors"
 QUESTIONS = "Questions: SQuAD's .json, or cloze questions in .jsonl or CBT's .txt; .gz too."
 
 
@@ -62,6 +65,9 @@ class ReadingData(TextData):
     tokens: Literal["bpe", "word", "lowercase", "character"] = setting(
         "lowercase", "How text is cut into tokens."
     )
+    initial: Literal["counts", "random"] = setting(
+        "counts", "First vectors of words: from which words stand near each other in training, or random."
+    )
     vocabulary: int = setting(30_000, "Different tokens.", least=1)
     longest: int = setting(512, "Tokens of a text; examples with longer ones are left out.", least=1)
 
@@ -70,19 +76,19 @@ class ReadingData(TextData):
 class ReadingTraining(Training):
     """Settings of the loop; the defaults suit a few thousand questions."""
 
-    steps: int = setting(1200, "Steps of training.", option="--steps", least=1)
-    tokens: int = 3072
-    examples: int = 48
+    steps: int = setting(3000, "Steps of training.", option="--steps", least=1)
+    tokens: int = 1536
+    examples: int = 24
     optimiser: Literal["adam", "adamw"] = "adamw"
-    rate: float = 2e-3
+    rate: float = 2.5e-3
     schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
     warmup: int = 100
     decay: float = 0.01
     beta2: float = 0.99
     clip: float = 5.0
     smoothing: float = 0.0
-    validate: int = 100
-    save: int = 100
+    validate: int = 200
+    save: int = 200
     average: int = 5
 
 
@@ -137,9 +143,10 @@ class ReadingAsking:
 
 @dataclass(frozen=True)
 class ReadingParts:
-    """The tokenizer."""
+    """The tokenizer, and first vectors of its words, if they are made from counts."""
 
     tokenizer: Tokenizer
+    vectors: Tensor | None = None  # (vocabulary, embedding)
 
     @property
     def codec(self) -> PassageCodec:
@@ -147,8 +154,11 @@ class ReadingParts:
         return PassageCodec(self.tokenizer)
 
     def save(self, folder: Path) -> None:
-        """Write tokenizer.json."""
+        """Write tokenizer.json and vectors.safetensors."""
         self.tokenizer.save(folder / TOKENIZER)
+        if self.vectors is not None:
+            with beside(folder / VECTORS) as draft:
+                save_tensors({"vectors": self.vectors}, draft)
 
 
 class ReadingTask(Task):
@@ -208,10 +218,19 @@ class ReadingTask(Task):
                 passages.add(one.passage)
                 texts.append(one.passage)
             texts.append(one.question)
-        return ReadingParts(make_tokenizer(texts, data, say))
+        tokenizer = make_tokenizer(texts, data, say)
+        if data.vectors is not None or data.initial == "random":
+            return ReadingParts(tokenizer)
+        width = int(settings.model["embedding"])
+        vectors = cooccurrence_vectors(
+            tokenizer.encode_many(list(dict.fromkeys(texts))), len(tokenizer), width
+        )
+        return ReadingParts(tokenizer, vectors)
 
     def load_parts(self, folder: Path) -> ReadingParts:
-        return ReadingParts(Tokenizer.load(folder / TOKENIZER))
+        there = (folder / VECTORS).exists()
+        vectors = load_tensors(folder / VECTORS).get("vectors") if there else None
+        return ReadingParts(Tokenizer.load(folder / TOKENIZER), vectors)
 
     def fields(self, settings: ReadingSettings, parts: ReadingParts) -> dict[str, Field]:
         """The tokens of both texts, their features, and first and last token of each right answer."""
@@ -260,6 +279,8 @@ class ReadingTask(Task):
         model: Any = super().build(settings, parts)
         if parts is not None and settings.data.vectors is not None:
             pretrained(settings.data.vectors, parts.tokenizer, model.words)
+        elif parts is not None and parts.vectors is not None and not model.words.weight.is_meta:
+            model.words.weight.data.mul_(0.2).add_(0.4 * parts.vectors)
         built: nn.Module = model
         return built
 
@@ -281,7 +302,7 @@ class ReadingTask(Task):
         right = [mark(answers[..., side], counts, texts.passage.shape[1]) for side in (0, 1)]
         surprise = sum(
             -scores.masked_fill(~marked, -torch.inf).logsumexp(-1).clamp(min=-100).sum().item()
-            for scores, marked in zip(last, right, strict=True)
+            for scores, marked in zip(last[:2], right, strict=True)
         )
         return {
             "loss": len(batch) - f1.sum().item(),

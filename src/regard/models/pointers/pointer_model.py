@@ -46,7 +46,7 @@ class PointerModel(nn.Module):
     def step(
         self, encoded: Any, lengths: Tensor, said: Tensor, state: Any, allowed: Tensor
     ) -> tuple[Tensor, Any]:
-        """One step of the same, (b, 1 + n), after `said` (b,) in a state (first: None); and the next state."""
+        """One step of the same, (b, 1 + n), after `said` (b,) in a state (None first); and the next state."""
         raise NotImplementedError
 
     def limit(self, n: int) -> int:

@@ -9,7 +9,8 @@ softmaxes, and nothing points at them. The decoder is in `highway_maxout`.
 
 Xiong, Zhong & Socher (2017), "Dynamic Coattention Networks for Question Answering", arXiv:1611.01604, §2.
 Departs from the paper: sentinels stand first; words have features beside their vectors, which are learned;
-smaller widths and pools; dropout is variational; several right answers (`reader_model`).
+smaller widths and pools; dropout is variational; several right answers, and words inside of them, count
+(`reader_model`).
 """
 
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ from regard.models.readers.reader_model import (
 class Config(ReaderConfig):
     """Configuration of a dynamic coattention network."""
 
-    decoder: int = 64  # width of the decoder
+    decoder: int = 50  # width of the decoder
     pool: int = 4  # pieces of each maxout
     iterations: int = 4  # guesses at most
 
@@ -60,6 +61,7 @@ class DynamicCoattention(ReaderModel):
         )
         self.fusion = PaddedLSTM(self.fused + config.features, 2 * width, both=True)
         self.decoder = PointingDecoder(2 * width, config.decoder, config.pool, config.iterations)
+        self.inside = nn.Linear(2 * width, 1)
         self.attention_paths = attention_roles(*self.paths)
 
     @property
@@ -76,14 +78,15 @@ class DynamicCoattention(ReaderModel):
         n, m = texts.lengths, texts.question_lengths
         D = self.encoder(self.dropout(passage), n)
         Q = self.encoder(self.dropout(question), m)
-        D = with_sentinel(self.passage_sentinel, self.dropout(D))
-        Q = torch.tanh(self.project(with_sentinel(self.question_sentinel, self.dropout(Q))))
+        D = with_sentinel(self.passage_sentinel, D)
+        Q = torch.tanh(self.project(with_sentinel(self.question_sentinel, Q)))
         context = self.coattend(D, Q, n + 1, m + 1)
         features = texts.features.to(D.dtype)
         fused = torch.cat((torch.cat((D, context), -1)[:, 1:], features), -1)  # without the sentinel
         U = self.fusion(self.dropout(fused), n)
-        found: list[SpanLogits] = self.decoder(self.dropout(U), n)
-        return found
+        U = self.dropout(U)
+        found: list[SpanLogits] = self.decoder(U, n)
+        return [*found[:-1], found[-1]._replace(inside=self.inside(U).squeeze(-1))]
 
     def coattend(self, D: Tensor, Q: Tensor, n: Tensor, m: Tensor) -> Tensor:
         """C^D (b, n + 1, 2 width) of D (b, n + 1, width) and Q (b, m + 1, width), of these lengths (b,)."""

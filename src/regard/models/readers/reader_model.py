@@ -9,6 +9,10 @@ A reader gives log p(start), log p(end) over the positions of the passage, once 
 answers can be several: what is minimised is the negative log-probability of any of them,
 
     loss = −Σ_iterations log Σ_{(s, e) right} p(start = s) + log Σ_{(s, e) right} p(end = e)
+
+over their number. A reader that also says of each word whether it is in the answer is helped by the binary
+cross-entropy of that, a mean over the words, times `INSIDE`: every word is then something to learn from, not
+two of a passage.
 """
 
 from collections.abc import Sequence
@@ -17,9 +21,12 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard.core.tokens import UNK
 from regard.models.parts.variational_dropout import VariationalDropout
+
+INSIDE = 5.0  # how much the words inside an answer count beside its bounds
 
 
 class ReadTexts(NamedTuple):
@@ -38,6 +45,9 @@ class SpanLogits(NamedTuple):
 
     start: Tensor
     end: Tensor
+    inside: Tensor | None = (
+        None  # of each word, whether it is in the answer: log-odds (b, n), where there are any
+    )
 
 
 @dataclass(frozen=True)
@@ -48,8 +58,8 @@ class ReaderConfig:
     features: int = 0  # of a word
     entities: tuple[int, ...] = ()  # tokens of anonymous names
     embedding: int = 100
-    width: int = 128  # of hidden states
-    dropout: float = 0.35
+    width: int = 100  # of hidden states
+    dropout: float = 0.2
     word_dropout: float = 0.05  # words that are unknown for once, in training
     score: str = "dot"
     map: str = "softmax"
@@ -66,7 +76,7 @@ class ReaderModel(nn.Module):
         super().__init__()
         self.config = config
         self.words = nn.Embedding(config.vocabulary, config.embedding)
-        nn.init.normal_(self.words.weight, std=0.1)
+        nn.init.normal_(self.words.weight, std=0.5)
         self.words.weight.requires_grad_(not config.frozen)
         self.inputs = config.embedding + config.features  # the width of x
         self.dropout = VariationalDropout(config.dropout)
@@ -114,9 +124,12 @@ class ReaderModel(nn.Module):
         total = texts.features.new_zeros((), dtype=torch.float32)
         steps = self(texts)
         for step in steps:
-            for scores, marked in zip(step, right, strict=True):
+            for scores, marked in zip((step.start, step.end), right, strict=True):
                 total = total - scores.masked_fill(~marked, -torch.inf).logsumexp(-1).sum()
-        return total / len(steps)
+        total = total / len(steps)
+        if steps[-1].inside is not None:
+            total = total + INSIDE * inside_loss(steps[-1].inside, texts.lengths, answers, counts)
+        return total
 
 
 def mark(positions: Tensor, counts: Tensor, n: int) -> Tensor:
@@ -126,10 +139,20 @@ def mark(positions: Tensor, counts: Tensor, n: int) -> Tensor:
     return found.scatter(1, torch.where(real, positions, n), True)[:, :n]
 
 
+def inside_loss(logits: Tensor, lengths: Tensor, answers: Tensor, counts: Tensor) -> Tensor:
+    """The sum over examples of the mean binary cross-entropy of log-odds (b, n) of being in an answer."""
+    at = torch.arange(logits.shape[-1], device=logits.device)
+    real = torch.arange(answers.shape[1], device=answers.device) < counts.unsqueeze(-1)  # (b, k)
+    within = (at >= answers[..., :1]) & (at <= answers[..., 1:]) & real.unsqueeze(-1)  # (b, k, n)
+    loss = F.binary_cross_entropy_with_logits(logits, within.any(1).to(logits.dtype), reduction="none")
+    return (torch.where(at < lengths.unsqueeze(-1), loss, 0).sum(-1) / lengths).sum()
+
+
 def log_softmax(scores: Tensor, lengths: Tensor) -> Tensor:
     """Scores (b, n) to log-probabilities over the first `lengths` (b,) positions, −inf at the others."""
     hidden = torch.arange(scores.shape[-1], device=scores.device) >= lengths.unsqueeze(-1)
-    return scores.float().masked_fill(hidden, -torch.inf).log_softmax(-1)
+    exact = scores if scores.dtype == torch.double else scores.float()
+    return exact.masked_fill(hidden, -torch.inf).log_softmax(-1)
 
 
 def right_words(passage: Tensor, answers: Tensor, counts: Tensor) -> Tensor:
