@@ -77,7 +77,8 @@ def test_a_cloze_has_all_places_of_its_answer(tmp_path):
 
 
 def test_the_childrens_book_test(tmp_path):
-    text = "1 The cat sat .\n2 The dog ran .\n21 XXXXX ran home .\tdog\t\tcat|dog\n\n1 A cow .\n21 XXXXX !\tcow\t\tcow\n"
+    text = "1 The cat sat .\n2 The dog ran .\n21 XXXXX ran home .\tdog\t\tcat|dog\n\n"
+    text += "1 A cow .\n21 XXXXX !\tcow\t\tcow\n"
     found, _ = read(tmp_path, text, "cbt.txt")
     assert [(one.passage, one.answers) for one in found] == [
         ("The cat sat . The dog ran .", ["dog"]),

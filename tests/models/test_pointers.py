@@ -1,4 +1,4 @@
-"""Models that point: never where they may not, the same step by step as all at once, and any number of points."""
+"""Models that point: never where they may not, step by step as all at once, at any number of points."""
 
 import pytest
 import torch

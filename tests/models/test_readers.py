@@ -93,7 +93,7 @@ def test_both_directions_are_seen_and_their_weights_sum_to_1(name):
 
 
 def test_coattention_by_its_definition():
-    """One example, word by word: C^Q = D A^Q with columns that sum to 1 over the passage, C^D = [Q; C^Q] A^D."""
+    """One example, word by word: C^Q = D A^Q, whose columns sum to 1 over the passage, C^D = [Q; C^Q] A^D."""
     model = reader("dynamic_coattention")
     D, Q = (torch.randn(1, k, 8, dtype=torch.double) for k in (5, 3))
     d, q = D[0].tolist(), Q[0].tolist()

@@ -54,4 +54,4 @@ def cooccurrence_vectors(texts: Iterable[Sequence[int]], vocabulary: int, width:
     left, size, _ = svds(found.tocsc(), k=width, v0=np.ones(vocabulary), random_state=0)
     vectors = left * np.sqrt(np.maximum(size, 0))
     vectors = vectors - vectors.mean(0)
-    return torch.tensor(vectors / max(vectors.std(), 1e-9), dtype=torch.float32)
+    return torch.tensor(np.ascontiguousarray(vectors) / max(vectors.std(), 1e-9), dtype=torch.float32)

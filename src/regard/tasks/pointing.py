@@ -76,7 +76,7 @@ class PointingData(SettingsGroup):
 class PointingTraining(Training):
     """Settings of the loop."""
 
-    steps: int = setting(5000, "Steps of training.", option="--steps", least=1)
+    steps: int = setting(3000, "Steps of training.", option="--steps", least=1)
     tokens: int = 4096
     examples: int = 256
     optimiser: Literal["adam", "adamw"] = "adamw"

@@ -22,6 +22,7 @@ from regard.core.weights import load_tensors, save_tensors
 from regard.data.batches import Batch
 from regard.data.cooccurrence import cooccurrence_vectors
 from regard.data.corpora import ASKED
+from regard.data.encoded import Encoded
 from regard.data.fields import Field, Row, token_field
 from regard.data.questions import LeftOut, Question, held_out_part, located_questions
 from regard.data.splits import Part
@@ -36,8 +37,11 @@ from regard.tasks.task import Located, Say, Task
 from regard.tasks.text_data import TextData, located, make_tokenizer
 from regard.tasks.word_vectors import pretrained
 from regard.training import Training
+from regard.training.processes import Team
+from regard.training.rank_batches import RankBatches
 
 TOKENIZER, VECTORS = "tokenizer.json", "vectors.safetensors"
+POOL = 256  # questions that batches are planned from
 QUESTIONS = "Questions: SQuAD's .json, or cloze questions in .jsonl or CBT's .txt; .gz too."
 
 
@@ -256,6 +260,11 @@ class ReadingTask(Task):
 
     def longest(self, settings: ReadingSettings) -> dict[str, int]:
         return {"passage": settings.data.longest, "question": settings.data.longest}
+
+    def batches(self, settings: ReadingSettings, encoded: Encoded, team: Team) -> RankBatches:
+        """Planned in small pools: the questions about a passage, alike in length, are not in one batch."""
+        training = settings.training
+        return RankBatches(encoded, training.tokens, settings.seed, team, training.examples, pool=POOL)
 
     def sizes(self, settings: ReadingSettings, parts: ReadingParts | None) -> dict[str, Any]:
         if parts is None:

@@ -11,7 +11,7 @@ and its gradients are 0.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from regard.data.batches import Batch, Batches
+from regard.data.batches import POOL, Batch, Batches
 from regard.data.encoded import Encoded
 from regard.training.processes import Team
 
@@ -19,8 +19,10 @@ from regard.training.processes import Team
 class RankBatches(Batches):
     """The part of every batch that one rank computes."""
 
-    def __init__(self, encoded: Encoded, tokens: int, seed: int, team: Team, examples: int = 0):
-        super().__init__(encoded, tokens, seed, examples or None)
+    def __init__(
+        self, encoded: Encoded, tokens: int, seed: int, team: Team, examples: int = 0, pool: int = POOL
+    ):
+        super().__init__(encoded, tokens, seed, examples or None, pool)
         self.team = team
 
     def epoch(self, k: int, skip: int = 0) -> Iterator[Batch]:
