@@ -8,9 +8,9 @@ d_∅ and q_∅ are sentinels, learned keys: a word that concerns nothing can lo
 softmaxes, and nothing points at them. The decoder is in `highway_maxout`.
 
 Xiong, Zhong & Socher (2017), "Dynamic Coattention Networks for Question Answering", arXiv:1611.01604, §2.
-Departs from the paper: sentinels stand first; words have features beside their vectors, which are learned;
-smaller widths and pools; dropout is variational; several right answers, and words inside of them, count
-(`reader_model`).
+Departs from the paper: sentinels stand first; the BiLSTM also gets D ∘ A^D Q and D ∘ mean Q, which say how
+well a word matches the question; words have features beside their vectors, which are learned; smaller widths
+and pools; dropout is variational; several right answers, and words inside of them, count (`reader_model`).
 """
 
 from dataclasses import dataclass
@@ -66,8 +66,8 @@ class DynamicCoattention(ReaderModel):
 
     @property
     def fused(self) -> int:
-        """The width of [D; C^D]."""
-        return 3 * self.config.width
+        """The width of [D; C^D] and of the products with D."""
+        return 5 * self.config.width
 
     @property
     def paths(self) -> tuple[list[str], list[str]]:
@@ -82,7 +82,12 @@ class DynamicCoattention(ReaderModel):
         Q = torch.tanh(self.project(with_sentinel(self.question_sentinel, Q)))
         context = self.coattend(D, Q, n + 1, m + 1)
         features = texts.features.to(D.dtype)
-        fused = torch.cat((torch.cat((D, context), -1)[:, 1:], features), -1)  # without the sentinel
+        asked = torch.arange(Q.shape[1], device=Q.device) <= m.unsqueeze(-1)  # real words, and the sentinel
+        mean = torch.where(asked.unsqueeze(-1), Q, 0).sum(1, keepdim=True) / (m + 1).view(-1, 1, 1)
+        matched = D * context[..., : D.shape[-1]], D * mean
+        fused = torch.cat(
+            (torch.cat((D, context, *matched), -1)[:, 1:], features), -1
+        )  # without the sentinel
         U = self.fusion(self.dropout(fused), n)
         U = self.dropout(U)
         found: list[SpanLogits] = self.decoder(U, n)

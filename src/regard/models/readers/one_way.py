@@ -22,7 +22,7 @@ class OneWay(DynamicCoattention):
 
     @property
     def fused(self) -> int:
-        return 2 * self.config.width
+        return 4 * self.config.width
 
     @property
     def paths(self) -> tuple[list[str], list[str]]:
