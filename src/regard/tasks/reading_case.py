@@ -94,9 +94,10 @@ def case_of_questions(system: Reader, items: Sequence[tuple[str, str] | Question
         with eval_mode(model), torch.enable_grad():
             x = model.embed(read.passage, read.features).detach().requires_grad_()
             question = model.embed(read.question, read.question_features)
-            found = classes(model.from_embedded(x, question, read)[-1], some, rows)
-            (slope,) = torch.autograd.grad(found.amax(-1).sum(), x)
-        return (slope * x).sum(-1).abs().detach()
+            decided = classes(model.from_embedded(x, question, read)[-1], some, rows)
+            (slope,) = torch.autograd.grad(decided.amax(-1).sum(), x)
+        found: Tensor = (slope * x).sum(-1).abs().detach()
+        return found
 
     labelled = [one for one in items if isinstance(one, Question)]
     if len(labelled) == len(items):
