@@ -178,6 +178,13 @@ def test_attended_has_nothing_public_but_what_is_documented():
             r"linear takes a tensor; got an Attended.*Context\(\)",
         ),
         (lambda: Q + regard.attend(Q, K), "got an Attended: write seen.context"),
+        (lambda: 2 * regard.attend(Q, K), "got an Attended: write seen.context"),
+        (lambda: regard.attend(Q, K)[0], "not a pair"),
+        (lambda: regard.attend(Q, K, enable_gqa=True), "Write groups="),
+        (lambda: regard.attend(Q, K, alpha=1.5), r"map=regard.maps.Entmax\(alpha\)"),
+        (lambda: regard.attend(Q, K, mask=regard.masks.Causal), r"mask=Causal\(...\); got the class"),
+        (lambda: regard.MultiHead(embed_dim=8, num_heads=2), "Write width="),
+        (lambda: regard.MAPS["fusedmax"](Q, dim=1), "fusedmax has no dim="),
         (lambda: regard.masks.Lengths([5, 3]), r"must be a tensor.*got list. Use torch.tensor\(lengths\)"),
     ],
 )

@@ -76,6 +76,9 @@ def test_probe_prints_a_table(folder, trees):
     shown = run("probe", folder, "--conllu", trees, "--hidden", 0)
     assert shown.exit_code == 0, shown.output
     assert "selectivity" in shown.stdout and "upos of 180 words, 2 labels" in shown.stdout
+    shown = run("probe", folder, "--conllu", trees, "--hidden", 0, "--code", "information")
+    assert shown.exit_code == 0, shown.output
+    assert "gain" in shown.stdout and "bits per word" in shown.stdout
 
 
 def test_what_is_wrong_is_one_line(folder, trees, tmp_path):

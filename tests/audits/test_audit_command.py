@@ -43,8 +43,8 @@ def data(trained):
 
 def test_a_quick_audit_answers_writes_and_is_not_overwritten(trained, data, tmp_path):
     mlp = trained / "attentive_mlp"
-    html, told = tmp_path / "report.html", tmp_path / "report.json"
-    done = run("audit", mlp, "--data", data, "--quick", "--html", html, "--json", told)
+    html, told, plain = tmp_path / "report.html", tmp_path / "report.json", tmp_path / "plain.html"
+    done = run("audit", mlp, "--data", data, "--quick", "--html", html, "--json", told, "--plain", plain)
     assert done.exit_code == 0, done.output
     assert "evidence of what the model used" in " ".join(done.stdout.split())
     assert "left out" in done.stderr or not any(test.trains for test in AUDITS.values())
@@ -55,7 +55,10 @@ def test_a_quick_audit_answers_writes_and_is_not_overwritten(trained, data, tmp_
     page = html.read_text(encoding="utf-8")
     assert page == (mlp / "audit" / "quick.html").read_text(encoding="utf-8")
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
+    flips = report["tests"]["erasure"]["value"]
+    assert f"in {round(100 * flips)} of 100 texts the decision changed" in plain.read_text(encoding="utf-8")
     assert "not overwritten" in complaint(mlp, "--data", data, "--quick", "--html", html)
+    assert "not overwritten" in complaint(mlp, "--data", data, "--quick", "--plain", plain)
     assert "not overwritten" in complaint(mlp, "--data", data, "--quick")
     again = run("audit", mlp, "--data", data, "--quick", "--overwrite", "--json", told)
     assert again.exit_code == 0

@@ -223,6 +223,9 @@ def test_the_adversary_finds_the_furthest_weights_there_are():
     found = AUDITS["adversary"](case)
     assert found.value == 1.0
     assert found.details["mean JSD"] == pytest.approx(math.log(2), abs=1e-6)
+    pair = found.details["pair"]
+    assert pair["weights"] == [1.0, 0.0, 0.0, 0.0] and pair["other"] == pytest.approx([0, 1, 0, 0], abs=1e-3)
+    assert pair["predicted"]["other"] == pytest.approx(pair["predicted"]["weights"], abs=0.05)
     assert contradiction(case).value == 0.0  # it is another good reason, and misleads nobody
 
 

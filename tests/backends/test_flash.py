@@ -260,3 +260,16 @@ def test_only_tiles_that_hold_something_are_computed():
     packed = Documents(torch.arange(4096) // 256 % 4)  # each document in four pieces
     tiles = flash_tiles.tiles_of(packed, 4096, 4096, 2, torch.device("cpu"), gaps=True)
     assert all(t.index is not None and t.width == 1024 for t in tiles)
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3), (1, 3, 1), (2, 1, 3)])
+@pytest.mark.parametrize("mask", [None, Causal()])
+def test_what_torch_takes_as_it_is(batch, mask):
+    torch.manual_seed(0)
+    q, (k, v) = torch.randn(*batch, 1, 8), (torch.randn(*batch, 20, 8) for _ in range(2))
+    with torch.no_grad():
+        seen = regard.attend(q, k, v, mask=mask, scale=0.3)
+        assert backend.bare(seen._call)
+        torch.testing.assert_close(seen.context, plain(seen._call)[0])
+        assert not backend.bare(regard.attend(q, k, v[..., :5])._call)  # torch has no kernel for two widths
+    assert not backend.bare(regard.attend(q.requires_grad_(), k, v)._call)

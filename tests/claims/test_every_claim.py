@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import regard.claims
 from regard.claims import CLAIMS
 from regard.claims.claim import LECTURES
 from regard.claims.runner import run_seed, try_out
@@ -15,36 +14,12 @@ from regard.claims.verdict_of_claim import WORDS, judge
 
 EXACT = [number for number, claim in CLAIMS.items() if claim.exact]
 TRAINED = [number for number, claim in CLAIMS.items() if claim.built and not claim.exact]
-HELPERS = set(
-    [
-        "__init__",
-        "all_claims",
-        "claim",
-        "claim_figure",
-        "claim_summary",
-        "language_memories",  # experiments that are no claims yet: their thresholds are to be fixed first
-        "claims_page",
-        "debate_models",
-        "quick",
-        "remember",
-        "runner",
-        "stored_figures",
-        "toy_pairs",
-        "toy_texts",
-        "verdict_of_claim",
-    ]
-)
 
 
 def test_there_are_99_in_their_order():
     assert list(CLAIMS) == [*(f"C{k}" for k in range(1, 100)), "S1", "S2", "S3"]
     assert len({claim.says for claim in CLAIMS.values()}) == len(CLAIMS)
     assert len(EXACT) + len(TRAINED) >= 82
-
-
-def test_every_file_of_claims_is_imported():
-    files = {file.stem for file in Path(regard.claims.__file__).parent.glob("*.py")} - HELPERS
-    assert files == {module.__name__.rsplit(".", 1)[-1] for module in regard.claims.all_claims.FILES}
 
 
 @pytest.mark.parametrize("number", CLAIMS)

@@ -42,9 +42,8 @@ def make(name="attentive_bilstm", **settings):
 def read_by(model):
     vectors = model.embed(TOKENS)
     with record(model, model.attention_paths["reader"], grad=True) as seen:
-        model.from_embedded(vectors, LENGTHS)
-    states = model.states(vectors, LENGTHS)
-    return RegularizerInput(TOKENS, LENGTHS, vectors, states, model.over_words(seen).squeeze(-2), model)
+        _, states = model.with_states(vectors, LENGTHS, None)
+    return RegularizerInput(TOKENS, LENGTHS, vectors, states, model.over_words(seen), model)
 
 
 def rows(x):
@@ -97,13 +96,27 @@ def test_deception_where_all_weight_is_forbidden_still_has_a_slope():
     assert theta.grad.isfinite().all()
 
 
+def test_deception_of_heads_is_by_their_mean_or_by_the_one_that_looks_most():
+    heads = torch.tensor([[[0.5, 0.5], [0.1, 0.9]]])  # (b, k, n)
+    inputs = RegularizerInput(TOKENS[:1, :2], torch.tensor([2]), *(torch.zeros(1, 2, 8),) * 2, heads, None)
+    found = {
+        name: REGULARIZERS[name](None, 8, TOKENS[0, :1])(inputs).item()
+        for name in REGULARIZERS
+        if "dec" in name
+    }
+    assert found["deceive"] == pytest.approx(-(math.log(0.5) + math.log(0.9)) / 2, abs=1e-6)
+    assert found["deceive_max"] == pytest.approx(-math.log(0.5), abs=1e-6)
+
+
 @pytest.mark.parametrize(
-    "name", ["attentive_bilstm", "attentive_mlp", "attentive_cnn", "transformer_encoder"]
+    "name", ["attentive_bilstm", "attentive_mlp", "attentive_cnn", "transformer_encoder", "first"]
 )
 @pytest.mark.parametrize("regularizer", REGULARIZERS)
 def test_the_loss_is_the_plain_one_and_what_the_regularizer_says(name, regularizer):
+    own = {"first": {"read": "first"}}.get(name, {})
+    name = "transformer_encoder" if own else name
     sizes = {**SIZES} if name != "transformer_encoder" else {k: v for k, v in SIZES.items() if k != "width"}
-    sizes |= {"heads": 2, "inner": 8} if name == "transformer_encoder" else {}
+    sizes |= {"heads": 2, "inner": 8, **own} if name == "transformer_encoder" else {}
     torch.manual_seed(0)
     model = CLASSIFIERS[name].make(**sizes).eval()
     plain = model.loss(WANTED, TOKENS, LENGTHS).item()
@@ -211,12 +224,10 @@ def test_the_orthogonal_lstm_sees_no_padding_and_takes_layers():
         ("self_attentive", {}),
         ("hierarchical", {}),
         ("rationalizer_hardkuma", {}),
-        ("transformer_encoder", {"read": "first", "heads": 2, "inner": 8}),
     ],
 )
 def test_other_models_refuse(name, own):
-    sizes = {k: v for k, v in SIZES.items() if k != "width" or name != "transformer_encoder"}
-    model = CLASSIFIERS[name].make(**sizes, **own)
+    model = CLASSIFIERS[name].make(**SIZES, **own)
     with pytest.raises(ValueError, match=r"takes no regularizer \(tie\)"):
         model.add_regularizers({"tie": 1.0})
 
@@ -258,7 +269,7 @@ def test_a_run_keeps_its_regularizers_and_resumes_to_the_same_weights(tmp_path):
     whole = fit(settings, tmp_path / "whole", say=said.append)
     assert "2 of 3 forbidden words are in it" in said
     config = read_config(whole.folder)["regularizers"]
-    assert config == {**wanted, "deceive_weight": 1.0}
+    assert config == {**wanted, "deceive_weight": 1.0, "deceive_heads": "mean"}
 
     def stop(report):
         raise Interrupted("here")
@@ -304,7 +315,8 @@ def test_the_command_takes_regularizers(tmp_path):
     config = read_config(tmp_path / "run")
     assert config["model"]["orthogonal"] is True
     assert config["regularizers"] == {
-        "tie": 0.5, "mlm": 0.1, "diversity": 0.2, "deceive": ["great", "awful"], "deceive_weight": 2.0,
+        "tie": 0.5, "mlm": 0.1, "diversity": 0.2, "deceive": ["great", "awful"],
+        "deceive_weight": 2.0, "deceive_heads": "mean",
     }  # fmt: skip
 
 

@@ -13,8 +13,8 @@ from regard.data.text import DataError
 from regard.data.tokenizer import Tokenizer
 from regard.recording import record
 from regard.runs import fit, resolve
-from regard.tasks.answer_scores import exact_match, f1, normalized
 from regard.tasks.passage_codec import PassageCodec
+from regard.tasks.squad_scores import exact_match, f1, normalized
 
 SMALL = {"embedding": 8, "width": 8, "decoder": 8, "pool": 2}
 TRAINING = {"steps": 4, "tokens": 1024, "examples": 64, "validate": 4, "save": 4}

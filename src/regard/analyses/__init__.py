@@ -9,6 +9,8 @@ from regard.analyses.codelength import online as online
 from regard.analyses.conllu import Sentence as Sentence
 from regard.analyses.conllu import read_conllu as read_conllu
 from regard.analyses.control_tasks import control_task as control_task
+from regard.analyses.information import Information as Information
+from regard.analyses.information import information as information
 from regard.analyses.positional import Positional as Positional
 from regard.analyses.probing import Probed as Probed
 from regard.analyses.probing import probe as probe

@@ -203,8 +203,6 @@ def examples(case: Case, count: int = 3) -> tuple[list[Example], list[Example]]:
 
 
 def _example(case: Case, tau: float, row: int) -> Example:
-    words = case.words[row] if case.words is not None else [str(token) for token in case.texts[row]]
     chosen = int(case.decision[row])
-    predicted = str(case.classes[chosen]) if case.classes is not None else f"class {chosen}"
-    says = f"{predicted} ({float(case.probabilities[row, chosen]):.2f})"
-    return Example(list(words), case.shown[row].tolist(), case.leave_one_out[row].tolist(), tau, says)
+    says = f"{case.class_name(chosen)} ({float(case.probabilities[row, chosen]):.2f})"
+    return Example(case.words_of(row), case.shown[row].tolist(), case.leave_one_out[row].tolist(), tau, says)

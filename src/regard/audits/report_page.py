@@ -37,11 +37,16 @@ def page(reports: Sequence[Report]) -> str:
     views: Views = {}
     body = "" if len(reports) == 1 else compared(reports)
     body += "".join(section(report, number, views) for number, report in enumerate(reports))
+    return audit_html(body, [report.name for report in reports], views)
+
+
+def audit_html(body: str, names: Sequence[str], views: Views | None = None) -> str:
+    """A page of an audit of what has these names: its body, and the views that are drawn in it."""
     data = "".join(
         f'<script type="application/json" data-view="{name}">{embed(one)}</script>\n'
-        for name, one in views.items()
+        for name, one in (views or {}).items()
     )
-    title = escape(" and ".join(shown(report.name) for report in reports))
+    title = escape(" and ".join(map(shown, names)))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{page_policy()}">\n'
@@ -75,6 +80,7 @@ def section(report: Report, number: int, views: Views) -> str:
         _conditions(report),
         *(_tests(report, condition) for condition in (*CONDITIONS, None)),
         _histograms(report, number, views),
+        _pair(report, number, views),
         _examples("Where attention and leave-one-out agree", report.agree, f"agree{number}", views),
         _examples("Where they do not", report.disagree, f"disagree{number}", views),
         _listed("What may raise the grade", report.advice),
@@ -203,6 +209,21 @@ def _examples(title: str, found: Sequence[Example], key: str, views: Views) -> s
             parts.append(f'<p class="faint">{name}</p><div id="{place}"></div>')
     note = "Above, weights; below, the change of the prediction without the word, as a share of all changes."
     return f'<h2>{escape(title)}</h2><p class="faint">{note}</p>{"".join(parts)}'
+
+
+def _pair(report: Report, number: int, views: Views) -> str:
+    """The text whose weights could be most different, with both weights and both predictions."""
+    pair = report.tests["adversary"].details.get("pair") if "adversary" in report.tests else None
+    if not pair:
+        return ""
+    parts = ["<h2>Other weights, the same prediction</h2>"]
+    for name, whose in (("weights", "the model's"), ("other", "the most different that were found")):
+        place = f"pair{number}-{name}"
+        view = words(torch.tensor(pair[name], dtype=torch.float64), pair["words"]).data()
+        views[place] = {**view, "caption": "", "note": ""}
+        says = f"{whose}: {pair['class']} {pair['predicted'][name]:.3f}"
+        parts.append(f'<p class="faint">{_text(says)}</p><div id="{place}"></div>')
+    return "".join(parts)
 
 
 def _listed(title: str, lines: Sequence[str]) -> str:

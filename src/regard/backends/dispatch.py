@@ -22,6 +22,8 @@ def dispatch(call: Call) -> tuple[Tensor, Tensor | None]:
         return plain(call)
     if transformed():
         return plain(call)[0], None
+    if flash.bare(call):
+        return flash.at_once(call), None
     if step.takes(call) and (context := step.step(call)) is not None:
         return context, None
     if (context := flash.flash(call)) is not None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.backends.call import Call
 from regard.backends.flash_bias import Terms
@@ -24,8 +25,10 @@ from regard.backends.flash_whole import by_torch
 from regard.core.shapes import widened
 from regard.kernels.common.operator import is_plain
 from regard.masks import Causal
+from regard.scores.scaled_dot import ScaledDot
 from regard.scores.score import Products, Score
 
+WIDE = (torch.float32, torch.float64)
 SHARED = 32  # queries that share keys, above which a mask makes one tile for each too slow
 
 
@@ -39,6 +42,39 @@ def flash(call: Call) -> Tensor | None:
         return None
     products = call.products()
     return None if products is None else _tiled(call, products, widened(call.values))
+
+
+def bare(call: Call) -> bool:
+    """Whether torch's function takes the call as it is, with no gradient: a step of decoding has no time."""
+    query, keys, values = call.query, call.keys, call.values
+    return (
+        call.name == "softmax"
+        and type(call.score) is ScaledDot
+        and is_plain(query, keys, values)  # a tracer must not see what follows: it asks for sizes
+        and (call.mask is None or (type(call.mask) is Causal and query.shape[-2] == 1))  # one sees all
+        and call.sink is None
+        and not call.dropout
+        and call.factor == 1.0
+        and sum(size != 1 for size in query.shape[:-2]) <= 2
+        and query.shape[:-2] == keys.shape[:-2] == values.shape[:-2]
+        and query.shape[-1] == keys.shape[-1] == values.shape[-1]
+        and query.dtype in WIDE
+        and query.numel() > 0 < keys.numel()
+        and query.stride(-1) == keys.stride(-1) == values.stride(-1) == 1
+        and not call.tracked
+    )
+
+
+def at_once(call: Call) -> Tensor:
+    """Context (..., m, d_v) of such a call."""
+    assert isinstance(call.score, ScaledDot)
+    query, keys, values, batch = call.query, call.keys, call.values, call.query.shape[:-2]
+    if len(batch) != 2:  # torch has kernels for four axes: those of size 1 come and go
+        two = [size for size in batch if size != 1]
+        two = [1] * (2 - len(two)) + two
+        query, keys, values = (t.view(*two, *t.shape[-2:]) for t in (query, keys, values))
+    context = F.scaled_dot_product_attention(query, keys, values, scale=call.score.scale)
+    return context if len(batch) == 2 else context.view(*batch, *context.shape[-2:])
 
 
 def _tiled(call: Call, products: Products, values: Tensor) -> Tensor:

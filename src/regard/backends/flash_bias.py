@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.backends.flash_tiles import Layout, Tile
-from regard.kernels.common.booleans import unless_all
+from regard.kernels.common.booleans import minus_infinity_unless, unless_all
 from regard.masks.mask import Mask
 
 HIDDEN = float("-inf")
@@ -67,7 +67,7 @@ class Terms:
         if visible is None:
             return added
         if added is None:
-            return torch.zeros_like(visible, dtype=like.dtype).masked_fill_(~visible, HIDDEN)
+            return minus_infinity_unless(visible, like.dtype)
         return torch.where(visible, added, HIDDEN)
 
     def by_distance(self, tile: Tile, table: Tensor, hidden: bool) -> Tensor:

@@ -27,7 +27,8 @@ def audit(
         None, metavar="[DIR]... [OPTIONS OF THEIR TASK]", help="Folders of trained runs."
     ),
     quick: bool = Option(False, "--quick", help="At most 500 texts, and nothing is trained."),
-    html: Path | None = Option(None, metavar="FILE", help="The report, for people."),
+    html: Path | None = Option(None, metavar="FILE", help="The report, for people who build models."),
+    plain: Path | None = Option(None, metavar="FILE", help="The same for everyone else: one page, no terms."),
     json_: Path | None = Option(None, "--json", metavar="FILE", help="The report, for programs."),
     overwrite: bool = Option(False, "--overwrite", help="Replace reports that are there already."),
     seed: int = Option(0, help="Of whatever is drawn at random."),
@@ -42,7 +43,7 @@ def audit(
 
     Examples:
 
-    - `regard audit runs/sst --data test.tsv --quick --html report.html`
+    - `regard audit runs/sst --data test.tsv --quick --html report.html --plain leaflet.html`
 
     - `regard audit runs/sst --data test.tsv --train train.tsv --html report.html --json report.json`
 
@@ -52,7 +53,7 @@ def audit(
     """
     if self_test:
         return test_itself()
-    for file, ending in ((html, ".html"), (json_, ".json")):
+    for file, ending in ((html, ".html"), (plain, ".html"), (json_, ".json")):
         if file is not None and file.suffix != ending:
             fail(f"{file} must end in {ending}.")
         if file is not None and file.exists() and not overwrite:
@@ -65,7 +66,7 @@ def audit(
             for run in runs:
                 check_folder(Path(run), quick, overwrite)
             reports = [audited(open_run(Path(run), device), values, quick, seed) for run in runs]
-            write(reports, html, json_)
+            write(reports, html, plain, json_)
         except OSError as error:
             fail(os_error(error) if error.filename else error)
         except KeyboardInterrupt:
@@ -122,12 +123,14 @@ def plan_lines(planned: "Plan", run: Path) -> list[str]:
     return lines + [f"left out: {', '.join(names)} ({why})" for why, names in by_reason.items()]
 
 
-def write(reports: "list[Report]", html: Path | None, json_: Path | None) -> None:
+def write(reports: "list[Report]", html: Path | None, plain: Path | None, json_: Path | None) -> None:
     """Write the files that were asked for."""
+    from regard.audits.plain_page import plain_page
     from regard.audits.report_page import page
 
-    if html is not None:
-        write_text(html, page(reports))
+    for file, made in ((html, page), (plain, plain_page)):
+        if file is not None:
+            write_text(file, made(reports))
     if json_ is not None:
         found = [report.as_dict() for report in reports]
         what = found[0] if len(found) == 1 else found

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.table import Table
 from typer import Option
 
-from regard.analyses import Probed, codelengths_view, probing_data, read_conllu
+from regard.analyses import Probed, codelengths_view, information, probing_data, read_conllu
 from regard.analyses import probe as probed
 from regard.analyses.probing import ProbingData
 from regard.cli.app import app, console, plain_table
@@ -19,7 +19,7 @@ def probe(
     run: Run,
     conllu: Path = Option(..., help="Sentences with what is said of their words (.gz too)."),
     task: str = Option("upos", help="upos, xpos (parts of speech) or deprel (relation to the head)."),
-    code: str = Option("online", help="online or variational."),
+    code: str = Option("online", help="online or variational; or information: bits beyond the word's type."),
     hidden: int = Option(128, min=0, help="Width of the probe's hidden layer; 0 is a linear probe."),
     seed: int = Option(0, help="Of the order, the control task and the probe."),
     out: Path | None = Option(
@@ -34,10 +34,18 @@ def probe(
     states. The control task gives each word type a label drawn at random: what a probe learns of that, it has
     memorised. Selectivity is accuracy less that on the control task.
 
+    With --code information: H(T), the bits of a label; I(T; R), how many of them the states have; the gain,
+    how many of these a vector of the word's type, the same in every sentence, does not have.
+
     Example: `regard probe runs/en-de --conllu en_ewt-ud-dev.conllu --task upos`
     """
     check_picture(out)
     words = probing_data(open_run(run, device), list(read_conllu(conllu)), task)
+    if code == "information":
+        if out is not None:
+            raise ValueError("--out draws codelengths: use --code online or variational.")
+        show_information(words, task, hidden, seed, as_json)
+        return
     found = []
     with progress_bar("probing", len(words.states)) as show:
 
@@ -57,6 +65,26 @@ def probe(
         screen.print(table(found))
     if out is not None:
         save_picture(codelengths_view(found, task, code, words), out, quiet=as_json)
+
+
+def show_information(words: ProbingData, task: str, hidden: int, seed: int, as_json: bool) -> None:
+    """Print the information in each layer, as a table or as JSON."""
+    names = ("layer", "H(T)", "H(T | R)", "I(T; R)", "H(T | type)", "gain")
+    drawn = plain_table(*names, right=names, no_wrap=True)
+    with progress_bar("probing", len(words.states)) as show:
+        for one in information(
+            words, hidden=hidden, seed=seed, listen=lambda layer, share: show(layer + share)
+        ):
+            bits = (one.entropy, one.given_states, one.mutual, one.given_type, one.gain)
+            drawn.add_row(str(one.layer), *(f"{value:.3f}" for value in bits))
+            if as_json:
+                print(
+                    json.dumps({**vars(one), "mutual": one.mutual, "gain": one.gain, "task": task}),
+                    flush=True,
+                )
+    if not as_json:
+        console(100).print(f"{task} of {len(words.labels):,} words, {len(words.names)} labels; bits per word")
+        console(100).print(drawn)
 
 
 def as_dict(one: Probed, task: str, code: str, words: ProbingData) -> dict[str, object]:

@@ -19,7 +19,9 @@ def view(
     text: str = Option(..., metavar="TEXT", help="What the run reads."),
     out: Path = Option(..., metavar="FILE", help="weights.html, or .png, .svg, .pdf."),
     kind: str | None = Option(
-        None, help="heat_map, lines, words, steps, heads or layers; without it, as fits the run."
+        None,
+        help="heat_map, lines, words, steps, heads or layers; memory: the heads of a Turing machine over "
+        "time. Without it, as fits the run.",
     ),
     layer: int | None = Option(None, min=1, help="From 1; the last one if it is not given."),
     head: int | None = Option(None, min=1, help="From 1; the mean of the heads if it is not given."),
@@ -50,6 +52,9 @@ def view(
     check_picture(out)
     system = open_run(run, device)
     check_inspectable(system)
+    if kind is not None and kind in system.own_views:
+        save_picture(system.own_views[kind](text), out)
+        return
     found = inspect(system, text, second=second, name=run.resolve().name)
     chosen = {name: number and number - 1 for name, number in (("layer", layer), ("head", head))}
     try:

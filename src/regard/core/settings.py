@@ -51,8 +51,9 @@ class SettingsGroup:
     def __post_init__(self) -> None:
         for name, known in facts_of(type(self)).items():
             value, least, below = getattr(self, name), *map(known.get, ("least", "below"))
-            wrong = (least is not None and not value >= least) or (below is not None and not value < below)
-            if value is not None and wrong:
+            if value is None:
+                continue
+            if (least is not None and not value >= least) or (below is not None and not value < below):
                 bounds = [] if least is None else [f"at least {least:g}"]
                 bounds += [] if below is None else [f"less than {below:g}"]
                 raise SettingsError(f"{self.group}.{name} must be {' and '.join(bounds)}; got {value}.")

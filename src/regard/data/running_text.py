@@ -6,13 +6,10 @@ space, so that few words are cut in two.
 """
 
 import codecs
-import gzip
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, cast
 
-from regard.data.text_lines import DataError
+from regard.data.text_lines import DataError, opened
 
 BLOCK = 4096  # characters of a block
 READ = 1 << 16  # bytes that are read at once
@@ -42,30 +39,21 @@ def count_characters(path: str | Path) -> int:
 def _decoded(path: Path) -> Iterator[str]:
     """The text of a file, piece by piece."""
     decoder, done, ended = codecs.getincrementaldecoder("utf-8-sig")(), 0, ""
-    try:
-        if path.is_dir():
-            raise DataError(f"{path}: a file is needed, and this is a folder.")
-        with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
-            while True:
-                raw = file.read(READ)
-                try:
-                    text = ended + decoder.decode(raw, final=not raw)
-                except UnicodeDecodeError as error:
-                    what = f"invalid UTF-8 near byte {done + error.start + 1:,}"
-                    raise DataError(f"{path}: {what}. Convert the file to UTF-8.") from None
-                if "\0" in text:
-                    raise DataError(f"{path}: a NUL character near byte {done + 1:,}. It is no text.")
-                done += len(raw)
-                ended = "\r" if raw and text.endswith("\r") else ""  # the "\n" may come with the next piece
-                if found := text[: len(text) - len(ended)].replace("\r\n", "\n"):
-                    yield found
-                if not raw:
-                    break
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file.") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path}, after byte {done:,}: the gzip data is broken ({error}).") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    with opened(path, lambda: f"byte {done:,}") as file:
+        while True:
+            raw = file.read(READ)
+            try:
+                text = ended + decoder.decode(raw, final=not raw)
+            except UnicodeDecodeError as error:
+                what = f"invalid UTF-8 near byte {done + error.start + 1:,}"
+                raise DataError(f"{path}: {what}. Convert the file to UTF-8.") from None
+            if "\0" in text:
+                raise DataError(f"{path}: a NUL character near byte {done + 1:,}. It is no text.")
+            done += len(raw)
+            ended = "\r" if raw and text.endswith("\r") else ""  # the "\n" may come with the next piece
+            if found := text[: len(text) - len(ended)].replace("\r\n", "\n"):
+                yield found
+            if not raw:
+                break
     if not done:
         raise DataError(f"{path}: the file is empty.")

@@ -7,6 +7,7 @@ them). A file that cannot be read raises a DataError that names the file and the
 import gzip
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
@@ -25,24 +26,31 @@ def lines(path: str | Path) -> Iterator[str]:
 def located_lines(path: str | Path) -> Iterator[tuple[str, str]]:
     """The lines of a file, each with the place where it stands: the file and the number of the line."""
     path, number = Path(path), 0
+    with opened(path, lambda: f"line {number}") as file:
+        for where, line in numbered_lines(file, str(path)):
+            number += 1
+            if "\0" in line:
+                at = len(line.partition("\0")[0].encode()) + 1
+                raise DataError(f"{where}: a NUL byte at byte {at}. The text must be UTF-8.")
+            yield where, line
+    if not number:
+        raise DataError(f"{path}: the file is empty.")
+
+
+@contextmanager
+def opened(path: Path, place: Callable[[], str]) -> Iterator[IO[bytes]]:
+    """A plain or .gz file to read; a DataError says what goes wrong, and the `place` in a broken .gz."""
     try:
         if path.is_dir():
             raise DataError(f"{path}: a file is needed, and this is a folder.")
         with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
-            for where, line in numbered_lines(file, str(path)):
-                number += 1
-                if "\0" in line:
-                    at = len(line.partition("\0")[0].encode()) + 1
-                    raise DataError(f"{where}: a NUL byte at byte {at}. The text must be UTF-8.")
-                yield where, line
+            yield file
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file.") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path}, after line {number}: the gzip data is broken ({error}).") from None
+        raise DataError(f"{path}, after {place()}: the gzip data is broken ({error}).") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from None
-    if not number:
-        raise DataError(f"{path}: the file is empty.")
 
 
 def numbered_lines(

@@ -44,7 +44,7 @@ class MultiHead(Attentive):
 
     def __init__(
         self,
-        width: int,
+        width: int = 0,  # must be given
         heads: int = 8,
         *,
         key_width: int | None = None,
@@ -63,6 +63,8 @@ class MultiHead(Attentive):
         if other:
             refuse("MultiHead", other)
         shared = heads if key_value_heads is None else key_value_heads
+        if width < 1:
+            raise ValueError(f"width must be at least 1: MultiHead(width, heads); got {width}.")
         if heads < 1 or width % heads:
             raise ValueError(f"heads must divide the width; got width={width}, heads={heads}.")
         if shared < 1 or heads % shared:

@@ -20,17 +20,20 @@ def weights_caption(inspected: Inspected, layer: int | None, head: int | None) -
     Without a head it is their mean; without a layer, all layers and heads.
     """
     words = inspected.system.picture == "words"  # of one answer
-    rows = inspected.system.rows
+    rows, units = inspected.system.rows, inspected.system.units
     between = "over" if words else f"from each word of the {rows} to"
-    what = f"Attention weights of {inspected.name} {between} the words of the text"
+    what = f"Attention weights of {inspected.name} {between} the {units} of the text"
     if layer is None:
-        return f"{what}, all layers and heads: {_mechanism(inspected)}; between words, not subwords."
+        return f"{what}, all layers and heads: {_mechanism(inspected)}; between {units}, not subwords."
     which = position(layer, len(inspected.weights), head, inspected.system.heads)
     path = inspected.system.layer_names[layer]
+    shown = ", ".join(filter(None, (f"{which} ({path})" if which else path, _mechanism(inspected))))
+    if units != "words":
+        return f"{what}: {shown}. A weight of exactly 0 is not drawn."
     averaged = "" if words else f", over the subwords of a word of the {rows} averaged"
     return (
-        f"{what}: {f'{which} ({path})' if which else path}, {_mechanism(inspected)}. Weights on the subwords "
-        f"of a word are summed{averaged}; a weight of exactly 0 is not drawn."
+        f"{what}: {shown}. Weights on the subwords of a word are summed{averaged}; a weight of exactly 0 is "
+        "not drawn."
     )
 
 
@@ -74,4 +77,5 @@ def position(layer: int, layers: int, head: int | None, heads: int) -> str:
 
 
 def _mechanism(inspected: Inspected) -> str:
-    return "score {}, map {}".format(*mechanism(inspected.system))
+    score, map_ = mechanism(inspected.system)
+    return ", ".join(f"{name} {value}" for name, value in (("score", score), ("map", map_)) if value)

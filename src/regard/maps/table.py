@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, wraps
+from inspect import signature
 from math import isfinite
 from typing import Any, Literal, TypeVar, cast
 
@@ -50,13 +51,28 @@ def register(*, guard: bool = True, **facts: Any) -> Callable[[F], F]:
     """
 
     def enter(function: F) -> F:
-        entered = _guarded(function, facts.get("acts_on", "row")) if guard else function
+        entered = _guarded(function, facts.get("acts_on", "row")) if guard else _named(function)
         entry = Map(function.__name__, entered, first_line(function), **facts)
         MAPS.enter(entry.name, entry)
         entered.facts = entry  # type: ignore[attr-defined]
         return entered
 
     return enter
+
+
+def _named(function: F) -> F:
+    """The function; one that takes a fixed list of settings also refuses dim=, as all maps do."""
+    if any(p.kind is p.VAR_KEYWORD for p in signature(function).parameters.values()):
+        return function  # it refuses what it does not know
+
+    @wraps(function)
+    def named(*inputs: Any, **settings: Any) -> Tensor:
+        if "dim" in settings:
+            refuse(function.__name__, settings)
+        found: Tensor = function(*inputs, **settings)
+        return found
+
+    return cast(F, named)
 
 
 def _guarded(function: F, acts_on: str) -> F:

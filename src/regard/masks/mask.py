@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.core.errors import DtypeError, ShapeError
+from regard.core.names import refuse_class
 from regard.kernels.common.booleans import any_of, unless_all
 
 BLOCK = 256  # rows of a mask held at once
@@ -298,6 +299,7 @@ def as_mask(mask: Mask | Tensor) -> Mask:
         return mask
     if isinstance(mask, Tensor):
         return Given(mask)
+    refuse_class("mask", mask)
     raise TypeError(
         "mask must be a boolean tensor or Causal(), Lengths(l), Window(k), … joined by & and |; "
         f"got {type(mask).__name__}."

@@ -1,4 +1,4 @@
-"""TRANSLATORS, CLASSIFIERS, READERS …: every model by the name of its file, with its configuration.
+"""TRANSLATORS, CLASSIFIERS, LANGUAGE_MODELS …: every model by the name of its file, with its configuration.
 
 A model enters itself with a decorator: `@register_translator(Config)`, `@register_classifier(Config)` …;
 `TRANSLATORS["luong"].make(**settings)` builds one.
@@ -13,6 +13,8 @@ from torch import nn
 from regard.core.registry import Table, first_line
 
 if TYPE_CHECKING:  # models import this file
+    from regard.models.algorithm.algorithm_model import AlgorithmModel
+    from regard.models.answering.answer_model import AnswerModel
     from regard.models.classifiers.classifier_model import ClassifierModel
     from regard.models.language.language_model import LanguageModel
     from regard.models.pointers.pointer_model import PointerModel
@@ -54,10 +56,14 @@ def registrar(table: Table[Any]) -> Callable[[type[Any]], Callable[[K], K]]:
 TRANSLATORS: "Table[Entry[SequenceModel[Any, Any]]]" = Table("model", {})
 CLASSIFIERS: "Table[Entry[ClassifierModel]]" = Table("classifier", {})
 LANGUAGE_MODELS: "Table[Entry[LanguageModel]]" = Table("language model", {})
+ANSWER_MODELS: "Table[Entry[AnswerModel]]" = Table("answer model", {})
+ALGORITHM_MODELS: "Table[Entry[AlgorithmModel]]" = Table("algorithm model", {})
 READERS: "Table[Entry[ReaderModel]]" = Table("reader", {})
 POINTERS: "Table[Entry[PointerModel]]" = Table("model that points", {})
 register_translator = registrar(TRANSLATORS)
 register_classifier = registrar(CLASSIFIERS)
 register_language_model = registrar(LANGUAGE_MODELS)
+register_answer_model = registrar(ANSWER_MODELS)
+register_algorithm_model = registrar(ALGORITHM_MODELS)
 register_reader = registrar(READERS)
 register_pointer = registrar(POINTERS)

@@ -16,6 +16,8 @@ WHERE = Table(  # name of a task: the file and the instance in it
         "classification": "regard.tasks.classification:CLASSIFICATION",
         "alignment": "regard.tasks.alignment:ALIGNMENT",
         "language": "regard.tasks.language:LANGUAGE",
+        "answering": "regard.tasks.answering:ANSWERING",
+        "algorithm": "regard.tasks.algorithm:ALGORITHM",
         "pointing": "regard.tasks.pointing:POINTING",
         "reading": "regard.tasks.reading:READING",
     },
@@ -25,6 +27,8 @@ SAYS = {  # what `regard train --help` says of them, which imports none
     "classification": "Train a classifier into DIR; `regard classify DIR` then uses it.",
     "alignment": "Train a word aligner into DIR; `regard align DIR` then uses it.",
     "language": "Train a language model into DIR; `regard generate DIR` then uses it.",
+    "answering": "Train a network that answers questions on stories into DIR; `regard answer DIR` uses it.",
+    "algorithm": "Train a network on the examples of an algorithm into DIR: copy, recall, sort.",
     "pointing": "Train a model into DIR that points at its input: sorting, convex hulls, tours.",
     "reading": "Train a reader into DIR; `regard answer DIR` then answers questions about a passage.",
 }

@@ -227,6 +227,14 @@ class Case:
         if int(self.decision.unique().numel()) < 2:
             raise NotApplicable("every text gets the same class")
 
+    def words_of(self, row: int) -> list[str]:
+        """The tokens of a text as they are shown."""
+        return list(self.words[row]) if self.words is not None else [str(token) for token in self.texts[row]]
+
+    def class_name(self, number: int) -> str:
+        """The name of a class."""
+        return str(self.classes[number]) if self.classes is not None else f"class {number}"
+
     @cached_property
     def longer(self) -> Tensor:
         """Texts of at least two tokens, where something is left without one: (N',)."""

@@ -126,6 +126,11 @@ class Regularizers(SettingsGroup):
     )
     deceive_marks: str | None = setting(None, "A file with 0 and 1 for each word of each training text.")
     deceive_weight: float = strength("--deceive-weight", "Strength of --deceive; 1 unless given.", 1.0)
+    deceive_heads: Literal["mean", "max"] = setting(
+        "mean",
+        'With --deceive and transformer_encoder, read="first": mean of heads, or that which looks most.',
+        option="--deceive-heads",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -137,7 +142,7 @@ class Regularizers(SettingsGroup):
         """Those that are wanted, by name."""
         every = {"tie": self.tie, "mlm": self.mlm, "diversity": self.diversity}
         if self.deceive or self.deceive_marks:
-            every["deceive"] = self.deceive_weight
+            every["deceive" if self.deceive_heads == "mean" else "deceive_max"] = self.deceive_weight
         return {name: strength for name, strength in every.items() if strength}
 
 
@@ -338,7 +343,7 @@ class ClassificationTask(Task):
         if settings.regularizers is not None:
             words = settings.regularizers.deceive
             if parts is None or not words:  # marks come with the batches; padding is never looked at
-                tokens = [PAD] if "deceive" in settings.regularizers.strengths else []
+                tokens = [PAD] if {"deceive", "deceive_max"} & set(settings.regularizers.strengths) else []
             else:
                 tokens = forbidden(words, parts.tokenizer)
             try:

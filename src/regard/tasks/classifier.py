@@ -109,7 +109,7 @@ class Classifier(System):
         return self.classes.names
 
     @property
-    def takes_second(self) -> bool:  # type: ignore[override]
+    def takes_second(self) -> bool:
         return self.classes.pairs
 
     @property
@@ -142,8 +142,8 @@ class Classifier(System):
         return self._shape[0]
 
     @property
-    def ahead(self) -> int:  # type: ignore[override]
-        return self._shape[1]
+    def around(self) -> tuple[int, int]:
+        return self._shape[1], 0
 
     # Answers
 

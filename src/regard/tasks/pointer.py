@@ -55,7 +55,7 @@ class Pointer(System):
     """A model with what is known of its problems."""
 
     task = POINTING
-    unknown = None
+    unknown, units = None, "points"
     parts: PointingParts
     settings: PointingSettings
 
@@ -63,10 +63,10 @@ class Pointer(System):
     def heads(self) -> int:
         return 1
 
-    @cached_property
-    def ahead(self) -> int:  # type: ignore[override]
-        """Keys before the first point: the end, where the model points at it."""
-        return int(hasattr(self.model, "pointer"))
+    @property
+    def around(self) -> tuple[int, int]:
+        """Before the first point stands the end, where the model points at it."""
+        return int(hasattr(self.model, "pointer")), 0
 
     @property
     def kind(self) -> str | None:

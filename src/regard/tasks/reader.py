@@ -22,7 +22,6 @@ from regard.data.tokenizer import Tokenizer
 from regard.decoding.spans import best_spans
 from regard.models.readers.reader_model import ReadTexts
 from regard.recording import intervene
-from regard.tasks.answer_scores import exact_match, f1
 from regard.tasks.passage_codec import EncodedTexts
 from regard.tasks.reading import (
     READING,
@@ -32,6 +31,7 @@ from regard.tasks.reading import (
     ReadingParts,
     ReadingSettings,
 )
+from regard.tasks.squad_scores import exact_match, f1
 from regard.tasks.system import EXAMPLES, Forward, Reply, Scores, System, check_finite, erase
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ class Reader(System):
     """A model with its tokenizer."""
 
     task = READING
-    takes_second = True
     rows = "question"
     parts: ReadingParts
     settings: ReadingSettings
@@ -73,10 +72,15 @@ class Reader(System):
         """What cuts passages and questions."""
         return self.parts.tokenizer
 
-    @cached_property
-    def ahead(self) -> int:  # type: ignore[override]
-        """Keys before the first word of the passage: the sentinel, if the model has one."""
-        return int(hasattr(self.model, "passage_sentinel"))
+    @property
+    def takes_second(self) -> bool:
+        """A passage and a question."""
+        return True
+
+    @property
+    def around(self) -> tuple[int, int]:
+        """Before the first word of the passage stands the sentinel, if the model has one."""
+        return int(hasattr(self.model, "passage_sentinel")), 0
 
     @property
     def heads(self) -> int:

@@ -98,11 +98,9 @@ class System:
     task: "Task"
     role: str = "cross"  # of the attentions that are shown: from the answer to the input
     picture: Literal["heat_map", "words"] = "heat_map"  # how their weights are drawn
-    ahead: int = 0  # keys that these attentions have before the first token of the input, as BERT's [CLS]
-    behind: int = 0  # keys after the last token of the input, as BERT's [SEP]
     sinks: bool = False  # whether its first key takes weight whatever it is, as in decoders
+    units: str = "words"  # what `segments` cuts a text into, as captions call it
     rows: str = "answer"  # what the rows of these weights are the words of
-    takes_second: bool = False  # whether an input is two texts
     unknown: int | None = UNK  # the token of what is not in its vocabulary
 
     def __init__(self, model: Any, parts: Any, settings: Any, folder: Path | None = None):
@@ -163,6 +161,26 @@ class System:
     # What follows from these, unless a task knows better
 
     @property
+    def takes_second(self) -> bool:
+        """Whether an input is two texts."""
+        return False
+
+    @property
+    def around(self) -> tuple[int, int]:
+        """Keys of its attentions before and after the tokens of the input, as BERT's [CLS] and [SEP]."""
+        return 0, 0
+
+    @property
+    def ahead(self) -> int:
+        """Those before."""
+        return self.around[0]
+
+    @property
+    def behind(self) -> int:
+        """Those after."""
+        return self.around[1]
+
+    @property
     def attention_paths(self) -> dict[str, list[str]]:
         """The paths of its attentions in `model`, by role."""
         paths: dict[str, list[str]] = self.model.attention_paths
@@ -217,6 +235,11 @@ class System:
     def input(self, text: str, second: str | None = None) -> Any:
         """An input of `answer`, from what a person types."""
         return text if second is None else (text, second)
+
+    @property
+    def own_views(self) -> dict[str, Callable[[str], Any]]:
+        """Views that only this kind of system has, of a text, by the name of `regard view --kind`."""
+        return {}
 
     def answer_segments(self, answer: Any) -> Segments:
         """The tokens and words of an answer, the rows of its weights; unless it is a text, one."""

@@ -14,6 +14,7 @@ f_α̃(x), which is not the objective.)
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ from regard.audits.register import Finding, register
 from regard.tasks.case import Case, CaseBatch
 
 FAR = 0.5  # weights with a JSD above it are very different
+SHORT, LONG = 5, 40  # words of a text that is shown
 
 
 @register("hard to manipulate", better="lower")
@@ -32,12 +34,14 @@ def adversary(
     """Search for other weights with the same prediction."""
     case.require_intervention()
     generator = torch.Generator().manual_seed(seed)
+    pairs: list[tuple[float, dict[str, Any]]] = []
 
     def most_different(batch: CaseBatch) -> Tensor:
         search = Search(batch, epsilon, generator)
         search.draw(draws)
         if case.differentiable:
             search.descend(steps)
+        pairs.append(search.pair(case))
         return search.best
 
     found = case.each(most_different)[case.longer]
@@ -50,6 +54,7 @@ def adversary(
         "largest possible": math.log(2),
         "search": "gradient" if case.differentiable else "drawn",
         "JSD": found,
+        "pair": max(pairs, key=lambda pair: pair[0])[1],
     }
     return Finding.of(found > FAR, 1.0, says, seed, details)
 
@@ -62,14 +67,37 @@ class Search:
         self.mass = batch.weights.sum(-1, keepdim=True)  # (b, k, 1)
         self.base = batch.weights / self.mass.clamp(min=1e-300)
         self.best = torch.zeros(len(self.base), dtype=torch.float64)
+        self.weights = self.base.mean(-2)  # (b, n), those with the largest JSD
+        self.predicted = batch.probabilities  # (b, classes), with them
 
     def consider(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """How far weights (b, k, n) are from the model's, and how far they move predictions: (b,) each."""
         far = jsd(weights, self.base).mean(-1)
-        moved = tvd(self.batch.intervene(weights * self.mass), self.batch.probabilities)
+        predicted = self.batch.intervene(weights * self.mass)
+        moved = tvd(predicted, self.batch.probabilities)
         found = (moved <= self.epsilon) & (far > self.best)
         self.best = torch.where(found, far.detach(), self.best)
+        self.weights = torch.where(found.unsqueeze(-1), weights.detach().mean(-2), self.weights)
+        self.predicted = torch.where(found.unsqueeze(-1), predicted.detach(), self.predicted)
         return far, moved
+
+    def pair(self, case: Case) -> tuple[float, dict[str, Any]]:
+        """The largest JSD of a text of readable length; both weights of it, and both predictions."""
+        lengths = self.batch.lengths
+        readable = (lengths >= min(SHORT, int(lengths.max()))) & (lengths <= max(LONG, int(lengths.min())))
+        i = int(torch.where(readable, self.best, -1.0).argmax())
+        n, row, chosen = int(lengths[i]), int(self.batch.rows[i]), int(self.batch.decision[i])
+        both = {"weights": self.base.mean(-2)[i, :n], "other": self.weights[i, :n]}
+        said = {"weights": self.batch.probabilities[i, chosen], "other": self.predicted[i, chosen]}
+        shown = {name: weights.tolist() for name, weights in both.items()}
+        predicted = {name: float(probability) for name, probability in said.items()}
+        pair = {
+            **shown,
+            "words": case.words_of(row),
+            "class": case.class_name(chosen),
+            "predicted": predicted,
+        }
+        return float(self.best[i]), pair
 
     def draw(self, draws: int) -> None:
         """Shuffled weights, and all weight on one token, in turns."""

@@ -79,8 +79,8 @@ class LanguageModel(System):
         return self.parts
 
     @property
-    def ahead(self) -> int:  # type: ignore[override]
-        return self.model.around[0]
+    def around(self) -> tuple[int, int]:
+        return self.model.around[0], 0
 
     @property
     def heads(self) -> int:

@@ -34,7 +34,10 @@ class SequenceToSequence(System):
         settings = ForeignSettings(described(theirs))
         super().__init__(theirs, tokenizer, settings, home(name))
         self.name = name
-        self.ahead, self.behind = len(tokenizer.before), len(tokenizer.after)
+
+    @property
+    def around(self) -> tuple[int, int]:
+        return len(self.parts.before), len(self.parts.after)
 
     @property
     def tokenizer(self) -> ForeignTokenizer:

@@ -45,12 +45,8 @@ class TextClassifier(Classifier):
         return head_count(self.model.get_submodule(self.layers[-1]))
 
     @property
-    def ahead(self) -> int:  # type: ignore[override]
-        return self.model.around[0]
-
-    @property
-    def behind(self) -> int:  # type: ignore[override]
-        return self.model.around[1]
+    def around(self) -> tuple[int, int]:
+        return self.model.around
 
     def self_weights(self, answer: Classification) -> tuple[list[Tensor], int]:
         layers, ahead = super().self_weights(answer)

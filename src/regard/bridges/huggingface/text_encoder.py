@@ -48,7 +48,10 @@ class TextEncoder(System):
         settings = ForeignSettings(described(theirs))
         super().__init__(model, tokenizer, settings, home(name))
         self.name = name
-        self.ahead, self.behind = model.around
+
+    @property
+    def around(self) -> tuple[int, int]:
+        return self.model.around
 
     @property
     def tokenizer(self) -> ForeignTokenizer:

@@ -1,10 +1,12 @@
-"""Generated corpora by name: CORPORA of pairs, LABELLED of labelled texts, RUNNING of running text, ASKED of
-questions about passages."""
+"""Generated corpora by name: CORPORA of pairs, LABELLED of labelled texts, RUNNING of running text,
+STORIES of questions on stories, ASKED of questions about passages; ALGORITHMS make sequences."""
 
+from regard.data.corpora.algorithms import ALGORITHMS as ALGORITHMS
 from regard.data.corpora.corpus import ASKED as ASKED
 from regard.data.corpora.corpus import CORPORA as CORPORA
 from regard.data.corpora.corpus import LABELLED as LABELLED
 from regard.data.corpora.corpus import RUNNING as RUNNING
+from regard.data.corpora.corpus import STORIES as STORIES
 from regard.data.corpora.corpus import Corpus as Corpus
 from regard.data.corpora.phrase import Pair as Pair
 from regard.data.corpora.phrases import phrases as phrases

@@ -1,5 +1,5 @@
 """Generated corpora by name: CORPORA of pairs with gold alignments, LABELLED of texts with highlights,
-RUNNING of text for language models, ASKED of questions about passages."""
+RUNNING of text for language models, STORIES of questions on stories, ASKED of questions about passages."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,9 +16,11 @@ from regard.data.corpora.phrase import Pair
 from regard.data.corpora.phrases import phrases
 from regard.data.corpora.sentiment import sentiment
 from regard.data.corpora.split import Split
+from regard.data.corpora.stories import stories
 from regard.data.corpora.toys import copy, dictionary, reverse
 from regard.data.labelled import Labelled
-from regard.data.questions import Question
+from regard.data.questions import Question as PassageQuestion
+from regard.data.stories import Question
 
 Example = TypeVar("Example")
 
@@ -63,9 +65,17 @@ for _lines in (
 ):
     RUNNING.enter(_lines.name, _lines)
 
-ASKED: Table[Corpus[Question]] = Table("corpus of questions", {})
-for _questions in (
+ASKED: Table[Corpus[PassageQuestion]] = Table("corpus of questions", {})
+for _asked in (
     Corpus("spans", "Facts about people, things, places and days; the answer is a span.", spans),
     Corpus("cloze", "Sentences about anonymous names, and one that leaves a name out.", cloze),
 ):
-    ASKED.enter(_questions.name, _questions)
+    ASKED.enter(_asked.name, _asked)
+
+STORIES: Table[Corpus[Question]] = Table("corpus of stories", {})
+for _questions in (
+    Corpus("stories", "Who is where and who took what; a question takes one sentence or two.", stories),
+    Corpus("one_fact", "The same: where somebody is.", partial(stories, kinds=("one_fact",))),
+    Corpus("two_facts", "The same: where a thing is.", partial(stories, kinds=("two_facts",))),
+):
+    STORIES.enter(_questions.name, _questions)

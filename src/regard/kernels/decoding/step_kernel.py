@@ -17,13 +17,14 @@ from regard.kernels.attention.sparse_threshold import finish
 from regard.kernels.common.compiled import compiled
 from regard.kernels.common.powers import exp2
 from regard.kernels.common.row_loops import exactly, inlined, largest, maximum
-from regard.kernels.common.simd import above, arrive, first_bit, load, splat, width
+from regard.kernels.common.simd import above, arrive, first_bit, load, prefetch, splat, width
 from regard.kernels.decoding.step_loops import add_values, score
 
 CHUNK = 1024  # keys
 TOGETHER = 8  # queries that are scored in one pass over the keys
 LOG2_E = 1.4426950408889634
 BLOCK = 32  # keys whose values are summed together
+LINE = 16  # numbers that memory brings at once, about
 ROOM = 64  # numbers behind a list of candidates that may be written to
 
 
@@ -91,7 +92,11 @@ def end_sparse(
         first, last = max(low, c * CHUNK), min(high, (c + 1) * CHUNK)
         if first < last and tops[c] > floor:
             count = candidates(theta[first:last], first, floor, some, places, count)
-    for e in range(finish(some, places, 0, count, half, floor)):
+    support = finish(some, places, 0, count, half, floor)
+    for e in range(support):
+        for i in range(0, len(z), LINE):
+            prefetch(values, at + max(places[e], 0) * step + i)
+    for e in range(support):
         s, v = some[e], at + places[e] * step
         p = s if half == 1.0 else s * s
         if places[e] < 0:

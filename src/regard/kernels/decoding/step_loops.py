@@ -1,6 +1,6 @@
 """The two loops of a decoding step that read memory: scores of keys, sums of values.
 
-Keys are read four at a time, for two queries at once where there are two.
+Keys are read four at a time, for two or three queries at once where there are so many.
 """
 
 from typing import Any
@@ -38,7 +38,25 @@ def score(
         for ahead in (k0, k1, k2, k3):
             for i in range(0, d, 2 * w):
                 prefetch(keys, ahead + AHEAD * step + i)
-        for r in range(0, count - 1, 2):
+        paired = count - 3 if count % 2 and count > 1 else count  # three at once, then pairs
+        if paired < count:
+            q0, q1, q2 = (first + paired) * d, (first + paired + 1) * d, (first + paired + 2) * d
+            a = b = c = e = f = g = h = o = s = t = u = v = zeros(query)
+            for i in range(0, whole, w):
+                x, y, z = load(query, q0 + i), load(query, q1 + i), load(query, q2 + i)
+                k = load(keys, k0 + i)
+                a, f, s = fma(x, k, a), fma(y, k, f), fma(z, k, s)
+                k = load(keys, k1 + i)
+                b, g, t = fma(x, k, b), fma(y, k, g), fma(z, k, t)
+                k = load(keys, k2 + i)
+                c, h, u = fma(x, k, c), fma(y, k, h), fma(z, k, u)
+                k = load(keys, k3 + i)
+                e, o, v = fma(x, k, e), fma(y, k, o), fma(z, k, v)
+            to = (row + paired) * wide + place + j
+            put_totals(theta, to, a, b, c, e)
+            put_totals(theta, to + wide, f, g, h, o)
+            put_totals(theta, to + 2 * wide, s, t, u, v)
+        for r in range(0, paired - 1, 2):
             q0, q1 = (first + r) * d, (first + r + 1) * d
             a = b = c = e = f = g = h = o = zeros(query)
             for i in range(0, whole, w):
@@ -53,14 +71,14 @@ def score(
                 e, o = fma(x, k, e), fma(y, k, o)
             put_totals(theta, (row + r) * wide + place + j, a, b, c, e)
             put_totals(theta, (row + r + 1) * wide + place + j, f, g, h, o)
-        if count % 2:
-            q0 = (first + count - 1) * d
+        if count == 1:
+            q0 = first * d
             a = b = c = e = zeros(query)
             for i in range(0, whole, w):
                 x = load(query, q0 + i)
                 a, b = fma(x, load(keys, k0 + i), a), fma(x, load(keys, k1 + i), b)
                 c, e = fma(x, load(keys, k2 + i), c), fma(x, load(keys, k3 + i), e)
-            put_totals(theta, (row + count - 1) * wide + place + j, a, b, c, e)
+            put_totals(theta, row * wide + place + j, a, b, c, e)
         if whole < d:
             for r in range(count):
                 to, q = (row + r) * wide + place + j, (first + r) * d

@@ -83,7 +83,7 @@ class OneQuery(ClassifierModel):
 
     def add_regularizers(self, strengths: Mapping[str, float], forbidden: Sequence[int] = ()) -> None:
         """Add regularizers to the loss, each with its strength λ; `forbidden` are tokens, for "deceive"."""
-        if self.attention_paths["reader"] != ["attention"] or type(self).loss is not OneQuery.loss:
+        if type(self).loss is not OneQuery.loss:
             super().add_regularizers(strengths, forbidden)  # refuses
         tokens = torch.tensor(sorted(set(forbidden)), dtype=torch.long) if forbidden else None
         for name, strength in strengths.items():
@@ -92,6 +92,13 @@ class OneQuery(ClassifierModel):
             if strength:
                 self.regularizers[name] = REGULARIZERS[name](self, self.read.in_features, tokens)
                 self.strengths[name] = strength
+
+    def with_states(
+        self, vectors: Tensor, lengths: Tensor, condition: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Logits (b, classes), and the hidden states of words (b, n, width), of their vectors (b, n, d)."""
+        states = self.states(vectors, lengths)
+        return self.from_states(states, lengths, condition), states
 
     def loss(
         self, wanted: Tensor, *texts: Tensor, smoothing: float = 0.0, forbidden: Tensor | None = None
@@ -102,11 +109,10 @@ class OneQuery(ClassifierModel):
         tokens, lengths = texts[0], texts[1]
         check_texts(tokens, lengths)
         vectors, condition = self.embed(tokens), self.condition(*texts)
-        states = self.states(vectors, lengths)
         with record(self, self.attention_paths["reader"], grad=True) as seen:
-            logits = self.from_states(states, lengths, condition)
+            logits, states = self.with_states(vectors, lengths, condition)
         loss = F.cross_entropy(logits.float(), wanted, reduction="sum", label_smoothing=smoothing)
-        weights = self.over_words(seen).squeeze(-2).float()
+        weights = self.over_words(seen).float()
         inputs = RegularizerInput(tokens, lengths, vectors, states, weights, self, forbidden)
         for name, regularizer in self.regularizers.items():
             loss = loss + self.strengths[name] * regularizer(inputs).float().sum()

@@ -95,10 +95,16 @@ class TransformerEncoder(OneQuery):
     def from_embedded(self, embedded: Tensor, lengths: Tensor, condition: Tensor | None = None) -> Tensor:
         if not self.reads_first:
             return super().from_embedded(embedded, lengths, condition)
-        first = self.query.expand(len(embedded), 1, -1).to(embedded.dtype)
-        states = self.states(torch.cat([first, embedded], -2), lengths + 1)
-        logits: Tensor = self.read(self.dropout(states[:, 0]))
-        return logits
+        return self.with_states(embedded, lengths, condition)[0]
+
+    def with_states(
+        self, vectors: Tensor, lengths: Tensor, condition: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        if not self.reads_first:
+            return super().with_states(vectors, lengths, condition)
+        first = self.query.expand(len(vectors), 1, -1).to(vectors.dtype)
+        states = self.states(torch.cat([first, vectors], -2), lengths + 1)
+        return self.read(self.dropout(states[:, 0])), states[:, 1:]
 
     def prepared(self, *texts: Tensor) -> Callable[[], Tensor]:
         return ClassifierModel.prepared(self, *texts) if self.reads_first else super().prepared(*texts)

@@ -1,6 +1,6 @@
 """Deceive: a penalty on the weight of forbidden words, which the model may still use.
 
-    − λ log(1 − αᵀm)        m_t = 1 if the word t is forbidden
+    − λ log(1 − αᵀm)        m_t = 1 if the word t is forbidden;    of several heads the mean over them
 
 It makes weights misleading: accuracy often stays, because the information of a forbidden word is read from
 the hidden states of its neighbours, or from a vector so large that a tiny weight is enough. The penalty of a
@@ -36,7 +36,14 @@ class Deceive(Regularizer):
         forbidden = torch.isin(inputs.tokens, self.forbidden)
         if inputs.forbidden is not None:
             forbidden = forbidden | inputs.forbidden
-        return forbidden_penalty(inputs.weights, forbidden, inputs.lengths)
+        heads = inputs.weights.unbind(1)
+        return self.over_heads(
+            torch.stack([forbidden_penalty(one, forbidden, inputs.lengths) for one in heads])
+        )
+
+    def over_heads(self, penalties: Tensor) -> Tensor:
+        """Penalties of heads (k, b) to those of texts (b,)."""
+        return penalties.mean(0)
 
 
 def forbidden_penalty(weights: Tensor, forbidden: Tensor, lengths: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ class RegularizerInput:
     lengths: Tensor  # (b,)
     vectors: Tensor  # word vectors after dropout: (b, n, d)
     states: Tensor  # (b, n, width)
-    weights: Tensor  # (b, n)
+    weights: Tensor  # (b, k, n) of one query, or of the heads of the last layer
     model: Any  # a OneQuery
     forbidden: Tensor | None = None  # (b, n): words of this batch that must get no weight
 

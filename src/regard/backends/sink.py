@@ -1,0 +1,50 @@
+"""The sink: one more key, which takes weight and has no value."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from regard.core.errors import ShapeError
+from regard.core.shapes import check_float, widened
+from regard.maps.table import facts_of
+
+
+def set_sink(module: nn.Module, sink: float | Tensor | None) -> None:
+    """Give a module its sink: a parameter is learned, another tensor a buffer, a number fixed."""
+    if isinstance(sink, bool):
+        raise TypeError(
+            "sink must be a number, or a score for each head: sink=0.0 is softmax plus one, "
+            "sink=nn.Parameter(torch.zeros(heads)) is learned."
+        )
+    if isinstance(sink, Tensor) and not isinstance(sink, nn.Parameter):
+        module.register_buffer("sink", sink)
+    else:
+        module.sink = sink  # type: ignore[assignment]
+
+
+def sink_scores(sink: float | Tensor, query: Tensor, map: Callable[..., Tensor]) -> Tensor:
+    """The sink as a tensor (..., m or 1), where a sink has a meaning."""
+    facts = facts_of(map)
+    if facts is not None and (
+        facts.acts_on == "matrix" or facts.neighbours or not facts.simplex or getattr(map, "states", None)
+    ):
+        why = (
+            "acts on whole matrices" if facts.acts_on == "matrix"
+            else "has no weight of 1 to share out" if not facts.simplex
+            else "depends on the order of the keys"
+        )  # fmt: skip
+        raise ValueError(f"a sink is one more key without a place: {facts.name} {why}, so it takes none.")
+    if not isinstance(sink, Tensor):
+        return torch.full((1,), sink, dtype=widened(query).dtype, device=query.device)
+    check_float("sink", sink)
+    found = sink.unsqueeze(-1) if sink.dim() == 1 else sink.reshape(1) if sink.dim() == 0 else sink
+    wanted = query.shape[:-1]
+    if found.dim() > len(wanted) or any(
+        a not in (1, b) for a, b in zip(reversed(found.shape), reversed(wanted), strict=False)
+    ):
+        raise ShapeError(
+            f"sink must be a number, one for each head (heads,), or broadcast to (..., heads, m) = "
+            f"{tuple(wanted)}; got {tuple(sink.shape)}."
+        )
+    return found
