@@ -126,6 +126,31 @@ TINY = {  # for each task: settings of a run of seconds, what is wrong with them
         "short": None,
         "inputs": ["010 111", "", "001"],
     },
+    "pointing": {
+        "settings": {
+            "seed": 3,
+            "data": {"corpus": "convex_hull", "problems": 120, "held_out": 20},
+            "model": {"name": "pointer_network", "width": 8, "layers": 1, "heads": 2},
+            "training": {"steps": 12, "tokens": 256, "validate": 4, "save": 3, "report": 2},
+        },
+        "wrong": "training.tokens=4",
+        "short": None,
+        "inputs": ["0.1,0.2 0.5,0.9 0.7,0.1 0.4,0.4", "", "0.3,0.3"],
+    },
+    "reading": {
+        "settings": {
+            "seed": 3,
+            "data": {"corpus": "spans", "questions": 120, "held_out": 20},
+            "model": {"name": "dynamic_coattention", "embedding": 8, "width": 8, "decoder": 8},
+            "training": {"steps": 12, "tokens": 512, "validate": 4, "save": 3, "report": 2},
+        },
+        "wrong": "training.tokens=8",
+        "short": "data.longest=45",
+        "inputs": [
+            ("Anna sold nine maps near the river on Monday .", "Who sold nine maps ?"),
+            ("On Sunday Leo lost two old coats .", "What did Leo lose ?"),
+        ],
+    },
     "vowels": {
         "settings": {
             "seed": 3,

@@ -5,7 +5,8 @@ little in all fields at once, the space of lengths is cut in two, again and agai
 and at the place where the cut saves most padding, until a part fits into a batch. Examples of equal lengths
 are shuffled among batches, batches are shuffled among each other, both anew in each epoch.
 
-A large corpus is shuffled first and planned pool by pool, so that an epoch begins at once.
+A large corpus is shuffled first and planned pool by pool, so that an epoch begins at once. Where examples of
+the same length are alike, as questions about one passage, small pools keep them out of one batch.
 """
 
 from collections.abc import Iterator
@@ -52,7 +53,14 @@ class Batch:
 class Batches:
     """The batches of a corpus, epoch by epoch; the same for the same seed."""
 
-    def __init__(self, encoded: Encoded, tokens: int = 4096, seed: int = 0, examples: int | None = None):
+    def __init__(
+        self,
+        encoded: Encoded,
+        tokens: int = 4096,
+        seed: int = 0,
+        examples: int | None = None,
+        pool: int = POOL,
+    ):
         if examples is not None and examples < 1:
             raise ValueError(f"examples must be at least 1; got {examples}.")
         longest = int(encoded.lengths.max())
@@ -61,6 +69,7 @@ class Batches:
                 f"tokens must be at least {longest}, the length of the longest example; got {tokens}."
             )
         self.encoded, self.tokens, self.seed, self.examples = encoded, tokens, seed, examples
+        self.pool = pool
 
     def epoch(self, k: int, skip: int = 0) -> Iterator[Batch]:
         """The batches of epoch k, without the first `skip`, which are planned but not read."""
@@ -91,7 +100,7 @@ class Batches:
         """Which examples are together, batch by batch."""
         chance = np.random.default_rng([self.seed, k])
         order = chance.permutation(len(self.encoded))
-        for pool in np.array_split(order, -(-len(order) // POOL)):
+        for pool in np.array_split(order, -(-len(order) // self.pool)):
             lengths = self.encoded.lengths[pool].astype(np.int64)
             parts = list(cut(lengths, self.tokens, self.examples))
             for part in chance.permutation(len(parts)):

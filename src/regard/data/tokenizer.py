@@ -4,6 +4,8 @@ bpe        byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909) over byte
            includes the space before it, the first word too: "two" is the same token anywhere in a text.
            decode(encode(text)) is the text, for any text.
 word       split at white space. Words that are not in the vocabulary become UNK.
+lowercase  words and punctuation marks apart, in lower case: "(Hello)" is "(", "hello", ")". Unknown words
+           become UNK.
 character  single characters. decode(encode(text)) is the text if all its characters are known.
 
 UNK is decoded as "�". Ids beyond the vocabulary are unknown words that a model copies; to decode them, pass
@@ -23,7 +25,7 @@ from regard.core.tokens import BOS, EOS, PAD, UNK
 from regard.data.byte_level import BYTES, Span, join_bytes, raw_bytes
 from regard.data.text import DataError, needed
 
-Kind = Literal["bpe", "word", "character"]
+Kind = Literal["bpe", "word", "lowercase", "character"]
 KINDS = get_args(Kind)
 SPECIAL = [" pad", " bos", " eos", " unk"]  # no word, character or byte-level token has such a name
 SHOWN = ["<pad>", "<s>", "</s>", "<unk>"]
@@ -157,6 +159,11 @@ def _empty(kind: Kind, size: int) -> tuple[Any, Any]:
         inner.decoder = tokenizers.decoders.ByteLevel()
         return inner, trainers.BpeTrainer(initial_alphabet=cut.ByteLevel.alphabet(), **settings)
     inner = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIAL[UNK]))
+    if kind == "lowercase":
+        inner.normalizer = tokenizers.normalizers.Lowercase()
+        mark = tokenizers.Regex(r"[^\w\s@]|_")  # "@entity3" is one word
+        inner.pre_tokenizer = cut.Sequence([cut.WhitespaceSplit(), cut.Split(mark, "isolated")])
+        return inner, trainers.WordLevelTrainer(**settings)
     every = tokenizers.Regex(r"[\s\S]")
     inner.pre_tokenizer = cut.WhitespaceSplit() if kind == "word" else cut.Split(every, "isolated")
     return inner, trainers.WordLevelTrainer(**settings)

@@ -22,14 +22,14 @@ def weights_caption(inspected: Inspected, layer: int | None, head: int | None) -
     """
     system = inspected.system
     words = system.picture == "words" or len(inspected.rows) == 1  # of one answer
-    between = "over" if words else "from each word of the answer to"
-    units = system.units
+    rows, units = system.rows, system.units
+    between = "over" if words else f"from each word of the {rows} to"
     what = f"Attention weights of {inspected.name} {between} the {units} of the {system.whole}"
     if system.picture == "image":
         which = "" if layer is None else position(layer, len(inspected.weights), head, system.heads)
-        rows, columns = system.grid
+        down, across = system.grid
         return (
-            f"{what}{f': {which}' if which else ''}, {_mechanism(inspected)}; {rows} × {columns} regions. A "
+            f"{what}{f': {which}' if which else ''}, {_mechanism(inspected)}; {down} × {across} regions. A "
             "region may have seen more of the picture than it covers; a weight of exactly 0 is not drawn."
         )
     if layer is None:
@@ -39,7 +39,7 @@ def weights_caption(inspected: Inspected, layer: int | None, head: int | None) -
     shown = ", ".join(filter(None, (f"{which} ({path})" if which else path, _mechanism(inspected))))
     if units != "words":
         return f"{what}: {shown}. A weight of exactly 0 is not drawn."
-    averaged = "" if words else ", over the subwords of an answer word averaged"
+    averaged = "" if words else f", over the subwords of a word of the {rows} averaged"
     return (
         f"{what}: {shown}. Weights on the subwords of a word are summed{averaged}; a weight of exactly 0 is "
         "not drawn."

@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # models import this file
     from regard.models.classifiers.classifier_model import ClassifierModel
     from regard.models.images.image_model import ImageModel
     from regard.models.language.language_model import LanguageModel
+    from regard.models.pointers.pointer_model import PointerModel
+    from regard.models.readers.reader_model import ReaderModel
     from regard.models.sequence_model import SequenceModel
 
 M = TypeVar("M", bound=nn.Module)
@@ -60,6 +62,8 @@ QUESTION_MODELS: "Table[Entry[Any]]" = Table("model of questions", {})
 IMAGE_MODELS: "Table[Entry[ImageModel]]" = Table("image model", {})
 ANSWER_MODELS: "Table[Entry[AnswerModel]]" = Table("answer model", {})
 ALGORITHM_MODELS: "Table[Entry[AlgorithmModel]]" = Table("algorithm model", {})
+READERS: "Table[Entry[ReaderModel]]" = Table("reader", {})
+POINTERS: "Table[Entry[PointerModel]]" = Table("model that points", {})
 register_translator = registrar(TRANSLATORS)
 register_classifier = registrar(CLASSIFIERS)
 register_language_model = registrar(LANGUAGE_MODELS)
@@ -68,3 +72,5 @@ register_captioner = registrar(CAPTIONERS)
 register_question_model = registrar(QUESTION_MODELS)
 register_answer_model = registrar(ANSWER_MODELS)
 register_algorithm_model = registrar(ALGORITHM_MODELS)
+register_reader = registrar(READERS)
+register_pointer = registrar(POINTERS)

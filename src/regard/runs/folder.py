@@ -67,7 +67,7 @@ def claimed(
         yield
     except BaseException:
         for path in folder.glob("*"):
-            if path.name in (CONFIG, MODEL, README, CACHE) or path.suffix == ".json":
+            if path.name in (CONFIG, README, CACHE) or path.suffix in (".json", ".safetensors"):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         raise
 

@@ -21,6 +21,8 @@ WHERE = Table(  # name of a task: the file and the instance in it
         "visual_question": "regard.tasks.visual_question:VISUAL_QUESTION",
         "answering": "regard.tasks.answering:ANSWERING",
         "algorithm": "regard.tasks.algorithm:ALGORITHM",
+        "pointing": "regard.tasks.pointing:POINTING",
+        "reading": "regard.tasks.reading:READING",
     },
 )
 SAYS = {  # what `regard train --help` says of them, which imports none
@@ -33,6 +35,8 @@ SAYS = {  # what `regard train --help` says of them, which imports none
     "visual_question": "Train a model of questions about pictures into DIR.",
     "answering": "Train a network that answers questions on stories into DIR; `regard answer DIR` uses it.",
     "algorithm": "Train a network on the examples of an algorithm into DIR: copy, recall, sort.",
+    "pointing": "Train a model into DIR that points at its input: sorting, convex hulls, tours.",
+    "reading": "Train a reader into DIR; `regard answer DIR` then answers questions about a passage.",
 }
 OLD_NAMES = {"aligner": "alignment"}
 

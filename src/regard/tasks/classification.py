@@ -79,7 +79,7 @@ class ClassificationData(TextData):
         option="--vectors",
         metavar="FILE",
     )
-    tokens: Literal["bpe", "word", "character"] = setting("word", "How text is cut into tokens.")
+    tokens: Literal["bpe", "word", "lowercase", "character"] = setting("word", "How text is cut into tokens.")
     vocabulary: int = setting(20_000, "Different tokens.", least=1)
     longest: int = setting(512, "Tokens of a text; longer ones are left out of training.", least=1)
 

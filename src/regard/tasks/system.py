@@ -103,6 +103,7 @@ class System:
     most_characters: int | None = None  # of an input; None: as many as its tokens may have
     sinks: bool = False  # whether its first key takes weight whatever it is, as in decoders
     units: str = "words"  # what `segments` cuts a text into, as captions call it
+    rows: str = "answer"  # what the rows of these weights are the words of
     unknown: int | None = UNK  # the token of what is not in its vocabulary
 
     def __init__(self, model: Any, parts: Any, settings: Any, folder: Path | None = None):

@@ -29,7 +29,7 @@ class TextData(SettingsGroup):
     held_out: int = setting(
         1000, "Examples to validate on, where no file is given (at most a tenth of all).", least=1
     )
-    tokens: Literal["bpe", "word", "character"] = setting("bpe", "How text is cut into tokens.")
+    tokens: Literal["bpe", "word", "lowercase", "character"] = setting("bpe", "How text is cut into tokens.")
     vocabulary: int = setting(8000, "Different tokens.", least=1)
     longest: int = setting(256, "Tokens of a text; examples with longer ones are left out.", least=1)
     fingerprint: str | None = setting(None, "Of the encoded examples: written by the run itself.")

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from regard.data.batches import Batch, Batches, Indices
+from regard.data.batches import POOL, Batch, Batches, Indices
 from regard.data.encoded import Encoded
 from regard.training.processes import Team
 
@@ -21,8 +21,10 @@ from regard.training.processes import Team
 class RankBatches(Batches):
     """The part of every batch that one rank computes."""
 
-    def __init__(self, encoded: Encoded, tokens: int, seed: int, team: Team, examples: int = 0):
-        super().__init__(encoded, tokens, seed, examples or None)
+    def __init__(
+        self, encoded: Encoded, tokens: int, seed: int, team: Team, examples: int = 0, pool: int = POOL
+    ):
+        super().__init__(encoded, tokens, seed, examples or None, pool)
         self.team = team
 
     def epoch(self, k: int, skip: int = 0) -> Iterator[Batch]:

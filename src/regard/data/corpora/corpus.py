@@ -1,6 +1,6 @@
 """Generated corpora by name: CORPORA of pairs with gold alignments, LABELLED of texts with highlights,
-RUNNING of text for language models, STORIES of questions on stories, IMAGES, CAPTIONED and ASKED of pictures
-with boxes."""
+RUNNING of text for language models, STORIES of questions on stories, PASSAGES of questions about passages;
+IMAGES, CAPTIONED and ASKED of pictures with boxes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from regard.data.corpora.brackets import brackets
 from regard.data.corpora.glyphs import glyphs
 from regard.data.corpora.grammar import grammar
 from regard.data.corpora.hotels import hotels
+from regard.data.corpora.passages import cloze, spans
 from regard.data.corpora.phrase import Pair
 from regard.data.corpora.phrases import phrases
 from regard.data.corpora.scenes import Asked, Captioned, asked, captioned
@@ -22,6 +23,7 @@ from regard.data.corpora.stories import stories
 from regard.data.corpora.toys import copy, dictionary, reverse
 from regard.data.images import LabelledImage
 from regard.data.labelled import Labelled
+from regard.data.questions import Question as PassageQuestion
 from regard.data.stories import Question
 
 Example = TypeVar("Example")
@@ -66,6 +68,13 @@ for _lines in (
     Corpus("brackets", "Nested brackets of four kinds with letters between them.", brackets),
 ):
     RUNNING.enter(_lines.name, _lines)
+
+PASSAGES: Table[Corpus[PassageQuestion]] = Table("corpus of questions", {})
+for _passages in (
+    Corpus("spans", "Facts about people, things, places and days; the answer is a span.", spans),
+    Corpus("cloze", "Sentences about anonymous names, and one that leaves a name out.", cloze),
+):
+    PASSAGES.enter(_passages.name, _passages)
 
 STORIES: Table[Corpus[Question]] = Table("corpus of stories", {})
 for _questions in (
