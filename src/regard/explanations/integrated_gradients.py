@@ -19,7 +19,7 @@ from regard.core.errors import ShapeError
 from regard.explanations.methods import register
 from regard.models.subject import Second, Target, eval_mode, held, subject
 
-TOKENS = 1 << 15  # times steps, that are computed at once
+TOKENS = 1 << 12  # times steps, that are computed at once: with gradients, so that memory counts
 CLOSE, DOUBLINGS = 0.01, 4
 
 
