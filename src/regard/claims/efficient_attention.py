@@ -84,7 +84,7 @@ def exponents(seed: int) -> Figures:
 )
 def none_dominates(seed: int) -> Figures:
     """Memory ranks, and the share of tasks that the most frequent winner wins."""
-    n = growth.WRITTEN if sized(4096) >= 4096 else 1024
+    n = growth.WRITTEN if sized(4096) >= 4096 else 256
     found: Figures = {
         "rank correlation of memory": growth.rank_with_lra(
             {name: growth.bytes_of(name, n, written=True) for name in growth.LRA}
