@@ -51,12 +51,11 @@ def filled(values: Mapping[str, Any], default_model: str, generated: int = 45) -
         model |= {"dropout": max(more)} if more else {}
     if "tied" not in model and "tied" in fields_of(entry.config):
         model["tied"] = kind != "character"
-    batch, steps = training.get("tokens"), training.get("steps")
-    if "steps" not in groups["training"] and isinstance(batch, int) and isinstance(steps, int) and batch > 0:
+    batch, steps, segment = (_whole(training.get(name)) for name in ("tokens", "steps", "segment"))
+    if "steps" not in groups["training"] and batch and steps:
         most = GENERATED if data.get("train") is None else steps
         training["steps"] = min(steps, most, max(LEAST, EPOCHS[kind] * tokens // batch))
-    segment = training.get("segment")
-    if "segment" not in groups["training"] and isinstance(segment, int) and isinstance(batch, int):
+    if "segment" not in groups["training"] and segment is not None and batch is not None:
         training["segment"] = min(
             max(min(segment, tokens // SEGMENTS), min(SHORTEST, segment)), max(batch, 1)
         )
@@ -65,9 +64,9 @@ def filled(values: Mapping[str, Any], default_model: str, generated: int = 45) -
 
 def _characters(data: Mapping[str, Any], generated: int) -> int:
     """The characters of the text to train on, about; 0 if that is not known."""
-    file, sentences = data.get("train"), data.get("sentences", 20_000)
+    file = data.get("train")
     if file is None:
-        return sentences * generated if isinstance(sentences, int) else 0
+        return (_whole(data.get("sentences", 20_000)) or 0) * generated
     try:
         path = Path(file)
         if path.suffix != ".gz":
@@ -77,3 +76,9 @@ def _characters(data: Mapping[str, Any], generated: int) -> int:
             return max(int.from_bytes(raw.read(4), "little"), path.stat().st_size)
     except (OSError, TypeError, ValueError):
         return 0
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number, also one that was typed; None if it is none."""
+    typed = isinstance(value, str) and value.isascii() and value.isdigit()
+    return int(value) if typed or type(value) is int else None

@@ -282,9 +282,7 @@ class ReadingTask(Task):
 
     def check(self, settings: ReadingSettings, model: nn.Module) -> None:
         if settings.data.corpus is not None:
-            PASSAGES[
-                settings.data.corpus
-            ]  # raises if there is no such corpus
+            PASSAGES[settings.data.corpus]  # raises if there is no such corpus
 
     def build(self, settings: ReadingSettings, parts: ReadingParts | None) -> nn.Module:
         model: Any = super().build(settings, parts)
