@@ -80,7 +80,7 @@ class ReadingData(TextData):
 class ReadingTraining(Training):
     """Settings of the loop; the defaults suit a few thousand questions."""
 
-    steps: int = setting(2500, "Steps of training.", option="--steps", least=1)
+    steps: int = setting(5000, "Steps of training.", option="--steps", least=1)
     tokens: int = 1536
     examples: int = 24
     optimiser: Literal["adam", "adamw"] = "adamw"

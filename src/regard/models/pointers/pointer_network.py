@@ -1,15 +1,18 @@
 """The pointer network: attention over the input is the output.
 
-    e = encoder(points)        d_i = LSTM(d_{i−1}, e_{said i−1})        u_ij = vᵀ tanh(W₁e_j + W₂d_i)
+    e = encoder(points)        d_i = decoder(said before i)             u_ij = vᵀ tanh(W₁e_j + W₂d_i)
     p(C_i = j) = softmax_j u_ij,        over the end, a learned key, and all that may still be pointed at
 
 Before it points, the decoder takes a glimpse: d_i attends to the points and adds what it saw (Vinyals, Bengio
 & Kudlur 2016, arXiv:1511.06391, §4.2; Bello et al. 2017, arXiv:1611.09940, §3).
 
-Vinyals, Fortunato & Jaitly (2015), "Pointer Networks", arXiv:1506.03134, §2.3. Departs from the paper: the
-encoder is by default a set encoder, self-attention without positions, so that the order of the points does
-not matter and any number of them looks alike; encoder="lstm" is the paper's. What may not be pointed at again
-is masked. Coordinates stand beside the encoded points, so that close ones can be told apart.
+Vinyals, Fortunato & Jaitly (2015), "Pointer Networks", arXiv:1506.03134, §2.3. Departs from the paper: where
+no point comes twice, the decoder's state is made of the points said last and first, and of the mean (as in
+Kool et al. 2019, arXiv:1803.08475, §3.2), because an LSTM counts its steps and fails beyond those it was
+trained on; decoder="lstm" is the paper's, and what is used elsewhere. The encoder is by default
+a set encoder, self-attention without positions, so that the order of the points does not matter and any
+number of them looks alike; encoder="lstm" is the paper's. What may not be pointed at again is masked.
+Coordinates stand beside the encoded points, so that close ones can be told apart.
 """
 
 from dataclasses import dataclass
@@ -40,6 +43,7 @@ class Config(PointerConfig):
     layers: int = 3  # of the set encoder
     heads: int = 4
     encoder: Literal["set", "lstm"] = "set"
+    decoder: Literal["auto", "last", "lstm"] = "auto"  # last where each point comes once
     glimpse: bool = True
     dropout: float = 0.0
     map: str = "softmax"
@@ -81,8 +85,13 @@ class PointerNetwork(PointerModel):
         self.lstm = PaddedLSTM(width, width, both=True) if kind == "lstm" else None
         size = width + config.coordinates  # of an encoded point
         self.end, self.start = (nn.Parameter(torch.randn(size) * 0.1) for _ in range(2))
-        self.initial = nn.Linear(size, 2 * width)
-        self.decoder = nn.LSTM(size, width, batch_first=True)
+        decoder = check_choice("decoder", config.decoder, ("auto", "last", "lstm"))
+        self.remembers = decoder == "lstm" or (decoder == "auto" and not (config.once and config.every))
+        if self.remembers:
+            self.initial = nn.Linear(size, 2 * width)
+            self.decoder = nn.LSTM(size, width, batch_first=True)
+        else:
+            self.from_last = nn.Sequential(nn.Linear(3 * size, width), nn.GELU(), nn.Linear(width, width))
         self.look = Attention(ScaledDot()) if config.glimpse else None
         self.look_query, self.look_keys = nn.Linear(width, width), nn.Linear(size, width)
         self.mix = nn.Sequential(nn.Linear(2 * width + size, width), nn.GELU(), nn.Linear(width, width))
@@ -109,21 +118,38 @@ class PointerNetwork(PointerModel):
 
     def log_probs(self, encoded: Tensor, lengths: Tensor, said: Tensor, allowed: Tensor) -> Tensor:
         inputs = taken_points(encoded, said, self.start)
-        states, _ = self.decoder(inputs, self._first(encoded, lengths))
+        if self.remembers:
+            states, _ = self.decoder(inputs, self._first(encoded, lengths))
+        else:
+            first = torch.cat((inputs[:, :1], inputs[:, 1:2].expand(-1, inputs.shape[1] - 1, -1)), 1)
+            states = self._from_last(encoded, lengths, inputs, first)
         return self._pointed(encoded, inputs, states, allowed)
 
     def step(
         self, encoded: Tensor, lengths: Tensor, said: Tensor, state: Any, allowed: Tensor
     ) -> tuple[Tensor, Any]:
         inputs = taken_points(encoded, said.unsqueeze(1), self.start)
-        states, state = self.decoder(inputs, self._first(encoded, lengths) if state is None else state)
+        if self.remembers:
+            states, state = self.decoder(inputs, self._first(encoded, lengths) if state is None else state)
+        else:  # the state is the first point, and before it was said the start
+            state = (0, inputs) if state is None else (1, inputs if state[0] == 0 else state[1])
+            states = self._from_last(encoded, lengths, inputs, state[1])
         return self._pointed(encoded, inputs, states, allowed.unsqueeze(1)).squeeze(1), state
+
+    def _from_last(self, encoded: Tensor, lengths: Tensor, inputs: Tensor, first: Tensor) -> Tensor:
+        """States (b, k, width) of the points said last and first, (b, k, size) each."""
+        mean = self._mean(encoded, lengths).unsqueeze(1).expand_as(inputs)
+        states: Tensor = self.from_last(torch.cat((inputs, first, mean), -1))
+        return states
+
+    def _mean(self, encoded: Tensor, lengths: Tensor) -> Tensor:
+        """The mean of the points: (b, size)."""
+        real = torch.arange(encoded.shape[1] - 1, device=encoded.device) < lengths.unsqueeze(-1)
+        return torch.where(real.unsqueeze(-1), encoded[:, 1:], 0).sum(1) / lengths.clamp(min=1).unsqueeze(-1)
 
     def _first(self, encoded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """The decoder's first state: from the mean of the points."""
-        real = torch.arange(encoded.shape[1] - 1, device=encoded.device) < lengths.unsqueeze(-1)
-        mean = torch.where(real.unsqueeze(-1), encoded[:, 1:], 0).sum(1) / lengths.clamp(min=1).unsqueeze(-1)
-        hidden, cell = self.initial(mean).unsqueeze(0).tanh().chunk(2, -1)
+        hidden, cell = self.initial(self._mean(encoded, lengths)).unsqueeze(0).tanh().chunk(2, -1)
         return hidden.contiguous(), cell.contiguous()
 
     def _pointed(self, encoded: Tensor, inputs: Tensor, states: Tensor, allowed: Tensor) -> Tensor:

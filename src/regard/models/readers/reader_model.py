@@ -59,7 +59,7 @@ class ReaderConfig:
     entities: tuple[int, ...] = ()  # tokens of anonymous names
     embedding: int = 100
     width: int = 100  # of hidden states
-    dropout: float = 0.3
+    dropout: float = 0.25
     word_dropout: float = 0.05  # words that are unknown for once, in training
     score: str = "dot"
     map: str = "softmax"
