@@ -168,4 +168,5 @@ def _alike(new: Tensor, held: Tensor | None) -> bool:
 def _between(buffer: Tensor | None, first: int, n: int) -> Tensor:
     if buffer is None:
         raise RuntimeError("the cache is empty: nothing has been appended yet.")
-    return buffer.data.narrow(-2, first, n)  # .data: later writes behind it are no in-place changes
+    held = buffer if buffer.is_inference() else buffer.data  # later writes are no in-place changes of these
+    return held.narrow(-2, first, n)
