@@ -47,13 +47,14 @@ check: test docs
 bench: .venv/installed
 	$(BIN)/regard bench maps --json > .venv/maps.json
 	$(BIN)/regard bench attention --json > .venv/attention.json
+	OMP_NUM_THREADS=1 $(BIN)/regard bench attention --cpu-time --json > .venv/attention_one_thread.json
 	$(BIN)/regard bench structured --json > .venv/structured.json
 	$(BIN)/regard bench training --json > .venv/training.json
 	$(BIN)/regard bench decoding --json > .venv/decoding.json
 	$(BIN)/regard bench serving --json > .venv/serving.json
 	$(BIN)/regard bench drawing --json > .venv/drawing.json
 	$(BIN)/regard bench flow --json > .venv/flow.json
-	mv $(addprefix .venv/,$(addsuffix .json,maps attention structured training decoding serving drawing flow)) docs/benchmarks/
+	mv $(addprefix .venv/,$(addsuffix .json,maps attention attention_one_thread structured training decoding serving drawing flow)) docs/benchmarks/
 	$(BIN)/python docs/generate.py
 
 docs: .venv/installed-docs

@@ -38,7 +38,10 @@ COST = {  # what README.md shows of the benchmarks
     ),
     ("MultiHead with softmax, batch 1 and 8, n = 512 and 2,048", "nn.MultiheadAttention"),
 }
-RESULTS = ["maps", "attention", "run", "structured", "training", "decoding", "serving", "drawing", "flow"]
+RESULTS = [
+    "maps", "attention", "attention_one_thread", "run", "structured", "training", "decoding", "serving",
+    "drawing", "flow",
+]  # fmt: skip
 NOTHING = "Not measured yet: `make bench` writes it."
 
 
@@ -76,11 +79,17 @@ def machine(rows: list[dict[str, Any]]) -> str:
     """With what the results were measured."""
     if not rows:
         return NOTHING
-    row, commands = rows[0], dict.fromkeys(row["command"] for row in rows)
+    row, runs = rows[0], {}
+    for one in rows:
+        runs.setdefault((one["date"], one["threads"]), {})[f"`{one['command']}`"] = one["load"]
+    when = "; ".join(
+        f"{', '.join(commands)}: {date}, {threads} thread{'s' if threads > 1 else ''}, "
+        f"load {max(commands.values())}"
+        for (date, threads), commands in runs.items()
+    )
     versions = {peer: row[peer] for peer in PEERS for row in rows if row.get(peer)}
     return (
-        f"{', '.join(f'`{command}`' for command in commands)}, {row['date']}: {row['processor']}, "
-        f"{row['cores']} cores, {row['threads']} threads, load {row['load']}, float32; "
+        f"{when}. {row['processor']}, {row['cores']} cores, float32; "
         f"Python {row['python']}, torch {row['torch']}, numba {row['numba']}, "
         f"{', '.join(f'{peer} {version}' for peer, version in versions.items())}, regard {row['regard']}."
     )

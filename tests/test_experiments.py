@@ -3,6 +3,7 @@
 import importlib.util
 import io
 import json
+import re
 import runpy
 import sys
 from contextlib import redirect_stdout
@@ -107,3 +108,27 @@ def test_highlights_of_people_are_compared_and_no_text_is_printed(tmp_path):
         assert row["sentences"] == 12 and row["usual class"] == 0.5 and row["F1 at random"] == 0.25
         assert all(0 <= row[f"AUC of {what}"] <= 1 for what in ("attention", "leaving out"))
     assert found["MLP"]["0"]["accuracy"] == 1
+
+
+def test_agreement_says_which_methods_find_the_subject(tmp_path):
+    """One sentence with each number: whatever an untrained model prefers, it is right once."""
+    pytest.importorskip("transformers")
+    from bridges.tiny_folders import folder
+
+    texts = [
+        "the keys to the cabinet are",
+        "the key to two keys is",
+        "the key to two keys is",
+        "the film was dull",
+    ]
+    (tmp_path / "linzen.text").write_text("".join(f"{text} here <eos>\n" for text in texts))
+    (tmp_path / "linzen.gold").write_text("5\tare\tis\t1\n5\tis\tare\t1\n5\tis\tare\t2\n2\twas\twere\t0\n")
+    rows = [("key", "Sing"), ("cabinet", "Sing"), ("keys", "Plur"), ("film", "Sing")]
+    lines = "".join(f"1\t{word}\t_\tNOUN\t_\tNumber={number}\t_\t_\t_\t_\n" for word, number in rows)
+    (tmp_path / "nouns.conllu").write_text(lines)
+    out, some = tmp_path / "table.md", ["attention", "leave_one_out"]
+    given = ["--data", tmp_path, "--nouns", tmp_path / "nouns.conllu", "--out", out, "--only", *some]
+    run("agreement.py", f"hf:{folder('language', tmp_path)}", *given)
+    said = out.read_text(encoding="utf-8")
+    assert "of 2 usable sentences" in said and "of the weight" in said
+    assert re.search(r"\| leave_one_out \| [01]\.\d\d \(0\.\d\d–1?0?\.\d\d\) ", said)

@@ -10,9 +10,9 @@ import regard
 
 LAYERS = [
     "core", "kernels", "structures continuous", "scores maps masks", "positions losses", "backends",
-    "attended", "attention", "recording", "memories", "heads mechanisms", "wrapped", "swap testing", "models",
-    "views", "data", "training decoding alignment", "tasks", "runs", "explanations analyses audits",
-    "bridges", "inspection", "claims bench serve", "cli", "__main__",
+    "attended", "attention", "recording", "memories", "heads", "mechanisms", "wrapped", "swap testing",
+    "models", "views", "data", "training decoding alignment", "tasks", "runs",
+    "explanations analyses audits", "bridges", "inspection", "bench", "claims serve", "cli", "__main__",
 ]  # fmt: skip
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names.split()}
 ROOT = Path(regard.__file__).parent

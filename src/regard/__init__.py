@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from regard import losses as losses
     from regard import maps as maps
     from regard import masks as masks
+    from regard import mechanisms as mechanisms
     from regard import memories as memories
     from regard import models as models
     from regard import positions as positions
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from regard.explanations import explain as explain
     from regard.heads import MultiHead as MultiHead
     from regard.maps import MAPS as MAPS
+    from regard.mechanisms import MECHANISMS as MECHANISMS
+    from regard.memories import decoding_stats as decoding_stats
     from regard.recording import attentions as attentions
     from regard.recording import intervene as intervene
     from regard.recording import record as record
@@ -50,14 +53,16 @@ __version__ = "0.1.0"
 # Imported when they are first asked for: the command must start without torch.
 PACKAGES = (
     "alignment", "analyses", "audits", "continuous", "data", "decoding", "explanations", "heads",
-    "inspection", "losses", "maps", "masks", "memories", "models", "positions", "runs", "scores",
-    "structures", "tasks", "testing", "training", "views",
+    "inspection", "losses", "maps", "masks", "mechanisms", "memories", "models", "positions", "runs",
+    "scores", "structures", "tasks", "testing", "training", "views",
 )  # fmt: skip
 NAMES = {
-    "MAPS": "maps", "SCORES": "scores", "Attended": "attention", "Attention": "attention",
+    "MAPS": "maps", "MECHANISMS": "mechanisms", "SCORES": "scores",
+    "Attended": "attention", "Attention": "attention",
     "Attentive": "core.recorders", "MultiHead": "heads", "Place": "core.place", "attend": "attention",
     "attentions": "recording", "audit": "audits", "explain": "explanations", "intervene": "recording",
-    "attentive": "wrapped", "load": "runs", "record": "recording", "swap": "swap",
+    "attentive": "wrapped", "decoding_stats": "memories", "load": "runs", "record": "recording",
+    "swap": "swap",
 }  # fmt: skip
 __all__ = [*PACKAGES, *NAMES]
 

@@ -35,6 +35,22 @@ class Attended:
     _versions: tuple[tuple[str, Tensor, int], ...] = ()
     _grad: bool = True  # whether scores and weights are part of the graph
     _known: dict[str, Tensor] = field(default_factory=dict)  # scores and weights that were asked for already
+    columns: str = "tokens"  # what the columns of the weights stand for
+    _tokens: Tensor | None = (
+        None  # (..., columns, n): what of each token is in a column; None: all of its own
+    )
+
+    @property
+    def over_tokens(self) -> Tensor:
+        """The weights with a column for each token, (..., m, n): they multiply the values of tokens.
+
+        Where columns are mixtures of tokens (Linformer's projections) these can be negative and need not sum
+        to 1; elsewhere they are `weights`.
+        """
+        if self._tokens is None:
+            return self.weights
+        with self._looking():
+            return self.weights @ self._tokens.to(self.weights.dtype)
 
     @property
     def query(self) -> Tensor:
@@ -185,6 +201,7 @@ class Attended:
             ),
             _grad=False,
             _known={},
+            _tokens=None if self._tokens is None else self._tokens.detach(),
         )
 
     @contextmanager

@@ -20,13 +20,15 @@ from regard.backends.groups import merged, split, split_mask, split_place
 from regard.backends.hidden import by_any_of_group as by_any_of_group
 from regard.backends.hidden import refuse_causal_matrix
 from regard.backends.hidden import zeroed as zeroed
+from regard.backends.key_codes import KeyCodes
 from regard.backends.sink import set_sink as set_sink
 from regard.backends.sink import sink_scores
 from regard.core.attention_inputs import checked, exact
+from regard.core.decoding_counts import counts_of
 from regard.core.foreign_names import refuse
 from regard.core.names import name_of as name_of
 from regard.core.place import Place
-from regard.core.recorders import Attentive, attends, change_for, changed_inputs, show
+from regard.core.recorders import Attentive, attends, change_for, changed_inputs, intervened, show
 from regard.core.shapes import check_rate, joined
 from regard.maps.resolve_map import resolve_map as resolve_map
 from regard.masks import Mask, as_mask
@@ -111,11 +113,15 @@ def run(
     sink: float | Tensor | None = None,
     groups: int = 1,
     value_term: ValueTerm | None = None,
+    codes: tuple[KeyCodes, int, int] | None = None,
 ) -> Attended:
     """Attend with what has been checked and cleaned; `then` is applied to the context (the heads' output).
 
     With groups the query has `heads` heads, keys and values have heads / groups; all else is for `heads`.
+    `codes` are those of the keys, if they are all that is in a `Quantised` cache.
     """
+    if codes is not None and intervened(owner):
+        codes = None
     query, keys, values = changed_inputs(owner, query, keys, values)
     added = None if sink is None else sink_scores(sink, query, map)
     if groups > 1:
@@ -124,7 +130,7 @@ def run(
         sees, added = (t if t is None else split(t, groups, -2) for t in (sees, added))
     call = Call(
         query, keys, values, score, map, mask, sees, place, dropout, change_for(owner), added, groups,
-        value_term
+        value_term, codes=codes, counts=None if codes is None or owner is None else counts_of(owner),
     )  # fmt: skip
     refuse_causal_matrix(call)
     with exact(query):

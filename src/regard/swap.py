@@ -4,6 +4,8 @@
 
 Every `nn.MultiheadAttention`, and every module that calls `scaled_dot_product_attention` (`regard.wrapped`).
 
+    regard.swap(model, mechanism="performer")   # another mechanism of `regard.MECHANISMS`
+
 Each module stays where it is, with its parameters (optimizers stay valid), state dict and hooks, called as
 before: masks keep torch's meaning (True = hidden; a float mask is added to the scores). With map="softmax"
 outputs agree to rounding.
@@ -22,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import resolve_map, resolve_score, run, zeroed
+from regard.backends.call import Call
 from regard.core.bridges import Bridge, bridges
 from regard.core.errors import ShapeError, UnknownNameError
 from regard.core.place import Place
@@ -30,6 +33,8 @@ from regard.core.shapes import check
 from regard.heads.convert import projections
 from regard.heads.multi_head import by_any_head
 from regard.masks import Causal, Mask, as_mask, from_hidden
+from regard.mechanisms import Core, Heads, make_core
+from regard.mechanisms.mechanism import parsed
 from regard.positions import Bias
 from regard.scores import Sum
 from regard.wrapped import callers, unwrap, wrap
@@ -37,14 +42,23 @@ from regard.wrapped import callers, unwrap, wrap
 Model = TypeVar("Model", bound=nn.Module)
 
 
+class _Default(str):
+    """The map of `swap` where none is named; with a mechanism it is softmax."""
+
+
+ENTMAX15 = _Default("entmax15")
+
+
 def swap(
     model: Model,
-    map: str | Callable[..., Tensor] | None = "entmax15",
+    map: str | Callable[..., Tensor] | None = ENTMAX15,
     *,
     score: str | Callable[..., Tensor] = "scaled_dot",
+    mechanism: str | None = None,
     temperature: float | Sequence[float] | Tensor = 1.0,
     heads: Sequence[int] | None = None,
     paths: str | Sequence[str] = "*",
+    cache: str | None = None,
 ) -> Model:
     """Give every attention whose path fits this map and score, in place; returns the model.
 
@@ -52,11 +66,21 @@ def swap(
     calls it in a helper function is named by its path. `regard.attentions(model)` lists them then. With
     map=None they become what they were. Attentions of libraries that there is a bridge to
     (`regard.core.bridges`: transformers) are swapped as well; there scores are divided by the temperature,
-    one number or one for each head, before the map, and `heads` says which heads are meant.
+    one number or one for each head, before the map, and `heads` says which heads are meant. With
+    cache="certified" their `generate` keeps codes of the keys, and steps with a sparse map read few keys.
+
+    A `mechanism` of `regard.MECHANISMS`, "performer" or "local:window=32", is for `nn.MultiheadAttention`
+    alone; its map is softmax unless another is given.
 
     A map or score that is a module is copied for each attention; what it learns is new to an optimizer that
     already exists (`add_param_group`). Swap again to change the map again.
     """
+    if cache not in (None, "certified"):
+        raise ValueError(f'cache must be "certified" or None, for the cache of the library; got {cache!r}.')
+    if mechanism is not None:
+        return _with_mechanism(
+            model, "softmax" if isinstance(map, _Default) else map, score, mechanism, paths
+        )
     theirs = {bridge: bridge.attentions(model) for bridge in bridges()}
     bridged = {
         bridge: {path: module for path, module in found.items() if _fits(path, paths)}
@@ -72,6 +96,8 @@ def swap(
     if not any(bridged.values()):
         _refuse_bridged(model, theirs, paths)
     found = _found(model, paths, needed=not any(bridged.values()) and not called)
+    if cache is not None and not any(bridged.values()):
+        raise TypeError("cache= is for models of transformers; caches of MultiHead choose by their map.")
     by_head = heads is not None or isinstance(temperature, Sequence | Tensor) or temperature != 1
     if by_head and (found or called):
         raise TypeError(
@@ -80,21 +106,63 @@ def swap(
         )
     for bridge, modules in bridged.items():
         if modules:
-            bridge.swap(model, modules, map, score, temperature, heads)
+            bridge.swap(model, modules, map, score, temperature, heads, cache)
     made = [(resolve_map(map), resolve_score(score, module.head_dim, module.head_dim)) for module in found]
     for caller in called.values():
         wrap(caller, map, score)
     for module, parts in zip(found, made, strict=True):
-        for name, part in zip(("map", "score"), parts, strict=True):
-            if isinstance(module, Swapped):
-                delattr(module, name)  # a submodule can be replaced by a function only so
-            setattr(module, name, _own(part, module))
-        module.__class__ = Swapped
-        module._qkv_same_embed_dim = False  # read by nn.TransformerEncoderLayer alone: no shortcut
+        _give(module, *parts)
+    _close_shortcuts(model, found)
+    return model
+
+
+def _give(
+    module: nn.MultiheadAttention,
+    map: Callable[..., Tensor],
+    score: Callable[..., Tensor],
+    mechanism: Core | None = None,
+) -> None:
+    """Let one attention have these."""
+    for name, part in (("map", map), ("score", score), ("mechanism", mechanism)):
+        if isinstance(module, Swapped):
+            delattr(module, name)  # a submodule can be replaced by a function only so
+        setattr(module, name, part if part is None else _own(part, module))
+    module.__class__ = Swapped
+    module._qkv_same_embed_dim = False  # read by nn.TransformerEncoderLayer alone: no shortcut
+
+
+def _close_shortcuts(model: nn.Module, found: dict[nn.MultiheadAttention, str]) -> None:
     for encoder in model.modules():
         if isinstance(encoder, nn.TransformerEncoder) and not found.keys().isdisjoint(encoder.modules()):
             vars(encoder).setdefault("_used_nested_tensor", encoder.use_nested_tensor)
             encoder.use_nested_tensor = False  # the same for nn.TransformerEncoder
+
+
+def _with_mechanism(
+    model: Model,
+    map: str | Callable[..., Tensor] | None,
+    score: str | Callable[..., Tensor],
+    mechanism: str,
+    paths: str | Sequence[str],
+) -> Model:
+    """Give every `nn.MultiheadAttention` whose path fits this mechanism."""
+    if map is None:
+        raise ValueError("mechanism= needs a map: leave it out for softmax.")
+    name, settings = parsed(mechanism)
+    found = _found(model, paths, needed=True)
+    for module, path in found.items():
+        if module.bias_k is not None or module.add_zero_attn:
+            raise ValueError(f"{name} has no keys of its own: {path} has add_bias_kv or add_zero_attn.")
+        if (module.kdim, module.vdim) != (module.embed_dim, module.embed_dim):
+            raise ValueError(f"{name} is for keys and values as wide as queries; those of {path} are not.")
+    for module in found:
+        given = None if score == "scaled_dot" else resolve_score(score, module.head_dim, module.head_dim)
+        core, chosen, mapped = make_core(
+            name, module.head_dim, module.num_heads, given, resolve_map(map), **settings
+        )
+        core.copy_projections(*projections(module))
+        _give(module, mapped, chosen, core)
+    _close_shortcuts(model, found)
     return model
 
 
@@ -104,7 +172,7 @@ def _undone(model: Model, paths: str | Sequence[str]) -> Model:
             continue
         unwrap(module)
         if isinstance(module, Swapped):
-            for name in ("map", "score"):
+            for name in ("map", "score", "mechanism"):
                 delattr(module, name)
             module._qkv_same_embed_dim = module.in_proj_weight is not None
             module.__class__ = nn.MultiheadAttention  # type: ignore[assignment]
@@ -121,6 +189,7 @@ class Swapped(Attentive, nn.MultiheadAttention):
 
     map: Callable[..., Tensor]
     score: Callable[..., Tensor]
+    mechanism: Core | None
 
     def forward(
         self,
@@ -140,6 +209,7 @@ class Swapped(Attentive, nn.MultiheadAttention):
         """
         if is_causal and attn_mask is None:
             raise ValueError("is_causal is a hint that attn_mask is the causal mask: give attn_mask too.")
+        own = query is key and key is value
         batch_first = self.batch_first or query.dim() == 2
         query, key, value = (x if batch_first else x.transpose(0, 1) for x in (query, key, value))
         self._check(query, key, value)
@@ -148,7 +218,9 @@ class Swapped(Attentive, nn.MultiheadAttention):
         mask: Mask | None = Causal()
         terms: list[Bias] = []
         sees = None
-        if not is_causal or m != n or key_padding_mask is not None or need_weights or extra:
+        if self.mechanism is not None:
+            mask, terms = self._mask_of_mechanism(query, m, n, attn_mask, key_padding_mask, is_causal)
+        elif not is_causal or m != n or key_padding_mask is not None or need_weights or extra:
             masks = self._masks(query.shape[:-2], m, n, attn_mask, key_padding_mask)
             mask, terms = meaning([F.pad(given, (0, extra)) if extra else given for given in masks])
         if mask is not None:
@@ -163,11 +235,34 @@ class Swapped(Attentive, nn.MultiheadAttention):
         place = Place(torch.arange(m, device=q.device), torch.arange(n + extra, device=q.device))
         score = Sum(self.score, *terms) if terms else self.score
         dropout = self.dropout if self.training else 0.0
-        attended = run(q, k, v, score, self.map, mask, sees, place, dropout, self, self._joined)
+        if self.mechanism is None:
+            attended = run(q, k, v, score, self.map, mask, sees, place, dropout, self, self._joined)
+        else:
+            call = Call(q, k, v, score, self.map, mask, sees, place, dropout)
+            attended = self.mechanism(Heads(call, self, self._joined, own, inputs=(query,)))
         output = attended.context if batch_first else attended.context.transpose(0, 1)
         if not need_weights:
             return output, None
-        return output, attended.weights.mean(-3) if average_attn_weights else attended.weights
+        weights = attended.over_tokens
+        return output, weights.mean(-3) if average_attn_weights else weights
+
+    def _mask_of_mechanism(
+        self, query: Tensor, m: int, n: int, attn_mask: Tensor | None, padding: Tensor | None, is_causal: bool
+    ) -> tuple[Mask | None, list[Bias]]:
+        """torch's masks; one that hides all later keys is said to be causal, which mechanisms ask for."""
+        assert self.mechanism is not None
+        if attn_mask is not None and m == n and attn_mask.shape == (m, n):
+            later = torch.ones(m, n, dtype=torch.bool, device=attn_mask.device).triu(1)
+            hidden = attn_mask == -torch.inf if attn_mask.is_floating_point() else attn_mask
+            plain = not attn_mask.is_floating_point() or not bool(attn_mask[~hidden].any())
+            is_causal = is_causal or (plain and torch.equal(hidden, later))
+        given = None if is_causal and m == n else attn_mask
+        mask, terms = meaning(self._masks(query.shape[:-2], m, n, given, padding))
+        if terms:
+            raise ValueError(f"{self.mechanism.name} takes no float mask that is added to scores.")
+        if is_causal and m == n:
+            mask = Causal() if mask is None else Causal() & mask
+        return mask, terms
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor) -> None:
         if query.is_nested or key.is_nested or value.is_nested:

@@ -187,6 +187,14 @@ def test_dropout_is_the_same_again_in_backward(small, terms, mask):
             torch.testing.assert_close(a, b)
 
 
+def test_dropout_leaves_the_causal_mask(small):
+    """As many queries as keys: the kernel's own mask would do, and the steps that drop weights are not it."""
+    eye = torch.eye(N, dtype=torch.float64).expand(2, 2, N, N)
+    call, _ = made("bare", "causal", ((2, 2, N, D), (2, 2, N, D), (2, 2, N, N)))
+    kept = backend.flash(replace(call, values=eye, dropout=0.5))
+    assert bool((kept.triu(1) == 0).all()) and bool((kept.tril() != 0).any())
+
+
 @every_mask
 def test_hidden_keys_can_hold_anything(small, mask):
     shown = MASKS[mask](M, N)

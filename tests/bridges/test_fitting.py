@@ -93,6 +93,42 @@ def test_a_folder_of_swap_is_a_path(tmp_path):
     assert whole.model.theirs.model.layers[0].self_attn.regard.temperature.tolist() == [2.0] * 4
 
 
+def test_alpha_and_the_weights_of_q_and_k_are_learned_and_kept(tmp_path):
+    base, text = folder("language", tmp_path), tmp_path / "text.txt"
+    text.write_text(" ".join(WORDS[4:]) * 12)
+    command = ["swap", f"hf:{base}", "--fit", str(text), "--steps", "3", "--window", "16", "--learn-alpha"]
+    found = CliRunner().invoke(app, [*command, "--tune", "--out", str(tmp_path / "light")])
+    assert found.exit_code == 0, found.output
+    assert "α from" in found.output
+    found = CliRunner().invoke(app, [*command, "--tune", "--full", "--out", str(tmp_path / "full")])
+    assert found.exit_code == 0, found.output
+    before, light, full = (
+        regard.load(f"hf:{path}").model.theirs for path in (base, tmp_path / "light", tmp_path / "full")
+    )
+    for name, one in light.named_parameters():
+        torch.testing.assert_close(one, full.get_parameter(name), atol=0, rtol=0)
+        changed = bool((one != before.get_parameter(name)).any())
+        assert changed == any(part in name for part in ("q_proj", "k_proj")), name
+    said = json.loads((tmp_path / "light" / "regard.json").read_text())["alphas"]
+    alphas = light.model.layers[0].self_attn.regard.map.alpha
+    assert alphas.tolist() == pytest.approx(said["model.layers.0.self_attn"]) and 1 < min(alphas) < 1.5001
+    assert not any("regard" in name for name in full.state_dict())
+    with torch.no_grad():
+        a, b = (model(input_ids=tokens(1, 9)).logits for model in (light, full))
+    torch.testing.assert_close(a, b, atol=0, rtol=0)
+
+
+def test_what_cannot_be_learned_is_refused(tmp_path):
+    base, text = folder("language", tmp_path), tmp_path / "text.txt"
+    text.write_text(" ".join(WORDS[4:]) * 12)
+    for more, sentence in (
+        (["--learn-alpha"], "--fit FILE"),
+        (["--learn-alpha", "--fit", str(text), "--map", "sparsemax"], "map must be entmax15"),
+    ):
+        found = CliRunner().invoke(app, ["swap", f"hf:{base}", *more, "--out", str(tmp_path / "out")])
+        assert found.exit_code == 2 and sentence in found.output and not (tmp_path / "out").exists()
+
+
 def test_only_language_models_are_fitted(tmp_path):
     base, text = folder("encoder", tmp_path), tmp_path / "text.txt"
     text.write_text("the key to the cabinet")

@@ -156,3 +156,32 @@ def test_adapters_of_peft():
     with regard.record(made[1], "*layers.1.*") as seen:
         output(made[1], **inputs("llama"))
     assert len(seen) == 1
+
+
+def test_a_forward_pass_is_measured_in_turn(tmp_path, monkeypatch):
+    import json
+
+    from typer.testing import CliRunner
+
+    from bridges.tiny_folders import WORDS, folder
+    from regard.bench import swapped_model
+    from regard.cli.app import app
+
+    monkeypatch.setattr(swapped_model, "CASES", (("softmax", 12, 1.0, 1.05), ("entmax15", 16, 2.0, 0.9)))
+    path, text = f"hf:{folder('language', tmp_path)}", tmp_path / "text.txt"
+    text.write_text(" ".join(WORDS[4:20]))
+    found = CliRunner().invoke(
+        app,
+        ["bench", "swapped-model", path, "--text", str(text), "--quick", "--json"],
+        catch_exceptions=False,
+    )
+    rows = json.loads(found.stdout)
+    assert [(row["group"], row["n"], row["limit"]) for row in rows] == [
+        ("softmax", 12, 1.05),
+        ("entmax15", 16, 0.9),
+    ]
+    assert all(row["ratio"] > 0 for row in rows)
+    text.write_text("the key")
+    found = CliRunner().invoke(app, ["bench", "swapped-model", path, "--text", str(text), "--quick"])
+    assert found.exit_code == 2 and "are needed" in found.output
+    assert CliRunner().invoke(app, ["bench", "swapped-model", "nowhere"]).exit_code == 2

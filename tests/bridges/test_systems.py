@@ -7,13 +7,15 @@ import torch
 from typer.testing import CliRunner
 
 import regard
-from bridges.tiny_folders import folder
+from bridges.tiny_folders import WORDS, folder
 from bridges.tiny_models import tokens, transformers
 from regard.analyses.reading import states_of
 from regard.analyses.tokenized import tokenize
 from regard.cli.app import app
-from regard.inspection import inspect
-from regard.inspection.pictures import draw
+from regard.inspection import controls, inspect, resolve_options
+from regard.inspection.inspected import showing
+from regard.inspection.pictures import draw, picture_data
+from regard.serve.served_run import ServedRun
 
 KINDS = ("classifier", "encoder", "language", "stacked")
 TEXT = "the key to the cabinet"
@@ -271,3 +273,75 @@ def test_a_model_that_differs_is_found(opened, monkeypatch):
     assert "padded left" in wrong and "padding is not seen" in wrong
     found = CliRunner().invoke(app, ["check", f"hf:{opened('language').name}", "--tokens", "1"])
     assert found.exit_code == 1 and "differ: " in found.output
+
+
+def test_claims_are_asked_of_a_classifier_from_elsewhere(tmp_path):
+    data = tmp_path / "texts.tsv"
+    rows = [
+        f"the {w} film is {v}\t{label}"
+        for w in WORDS[22:36]
+        for v, label in (("dull", "bad"), ("witty", "good"))
+    ]
+    data.write_text("\n".join(rows * 2) + "\n")
+    given = ["--model", f"hf:{folder('classifier', tmp_path)}", "--data", str(data), "--quick"]
+    found = CliRunner().invoke(app, ["claims", "run", "C65", "C69", *given])
+    assert found.exit_code == 0 and "C69: it runs, 4 figures" in found.output, found.output
+    found = CliRunner().invoke(app, ["claims", "run", "C71", *given])
+    assert found.exit_code == 2 and "was trained elsewhere" in found.output
+    given[1] = f"hf:{folder('language', tmp_path)}"
+    found = CliRunner().invoke(app, ["claims", "run", "C69", *given])
+    assert found.exit_code == 2 and "is no classifier" in found.output
+
+
+def test_every_attention_of_an_encoder_decoder_is_shown(opened, tmp_path):
+    system = opened("stacked")
+    found = inspect(system, TEXT)
+    tables = {name: {c.name: c for c in controls(opened(name))} for name in ("stacked", "classifier")}
+    assert [value for value, _ in tables["stacked"]["attention"].options] == ["cross", "encoder", "decoder"]
+    for name, rows, columns in (
+        ("cross", found.rows, found.source),
+        ("encoder", found.source, found.source),
+        ("decoder", found.rows, ["(first)", *found.rows]),
+    ):
+        options = resolve_options(controls(system), {"attention": name})
+        data, complete = picture_data(found, options)
+        assert complete and (data["target"], data["source"]) == (rows, columns)
+        assert len(data["matrices"]) == 2 * (4 + 1) and data["matrices"][0]["options"]["attention"] == name
+    for weights in system.answer_weights(found.answer):  # no token of the answer sees itself or what follows
+        assert bool((weights.triu(1) == 0).all())
+    for weights in showing(found, "decoder").weights:
+        torch.testing.assert_close(weights.sum(-1), torch.ones(4, len(rows)))
+    (answer,) = ServedRun("marian", system).answers([{"text": TEXT, "options": {"attention": "decoder"}}])
+    assert (
+        answer["columns"] == []
+        and "among the words of the answer" in answer["view"]["matrices"][0]["caption"]
+    )
+    out = tmp_path / "heads.html"
+    command = ["view", f"hf:{system.name}", "--text", TEXT, "--attention", "encoder", "--kind", "heads"]
+    said = CliRunner().invoke(app, [*command, "--out", str(out)])
+    assert said.exit_code == 0 and "2 layers of 4 heads" in out.read_text(encoding="utf-8"), said.output
+    said = CliRunner().invoke(app, [*command[:5], "nothing", "--out", str(tmp_path / "no.html")])
+    assert said.exit_code == 2 and "Known: cross, encoder, decoder" in said.output
+
+
+def test_layers_of_a_classifier_are_shown(opened):
+    system = opened("classifier")
+    found = inspect(system, TEXT)
+    known = {control.name: control for control in controls(system)}
+    assert len(known["layer"].options) == 2 and known["layer"].when["attention"] == ["text"]
+    options = resolve_options(controls(system), {"attention": "text", "layer": 0, "head": 1})
+    data, _ = picture_data(found, options)
+    assert data["kind"] == "heat_map" and data["target"] == data["source"] == found.source
+    assert any(one["options"] == options for one in data["matrices"])
+    usual, _ = picture_data(found, resolve_options(controls(system), {"head": 1}))
+    assert usual["kind"] == "words" and any(one["options"]["head"] == 1 for one in usual["matrices"])
+
+
+def test_a_token_that_an_encoder_decoder_writes_is_audited(opened, tmp_path):
+    system, file = opened("stacked"), tmp_path / "texts.txt"
+    file.write_text(f"{TEXT}\n\nthe plot is dull\n")
+    case, what = system.audited(system.task.Audit(data=str(file), step=1))
+    assert len(case) == 2 and case.probabilities.shape == (2, 2) and "the plot is dull" in what
+    assert case.batches[0].with_weights is not None
+    found = CliRunner().invoke(app, ["audit", f"hf:{system.name}", "--quick"])
+    assert found.exit_code == 2 and "one per line" in found.output

@@ -28,6 +28,9 @@ def answer(*arguments):
     return done.stdout
 
 
+UNBUILT = [number for number, one in CLAIMS.items() if not one.built]
+
+
 def test_the_list_has_all():
     found = json.loads(answer("--json"))
     assert [one["claim"] for one in found] == list(CLAIMS)
@@ -46,8 +49,9 @@ def test_show_draws_a_picture(tmp_path):
     file = tmp_path / "c12.png"
     answer("show", "C12", "--out", file)
     assert file.read_bytes().startswith(b"\x89PNG")
-    done = call("show", "C27", "--out", file)
-    assert done.exit_code == 2 and "no figures of single seeds to draw" in done.stderr
+    if UNBUILT:
+        done = call("show", UNBUILT[0], "--out", file)
+        assert done.exit_code == 2 and "no figures of single seeds to draw" in done.stderr
 
 
 def test_run_stores_and_compares(tmp_path):
@@ -102,7 +106,7 @@ def test_a_model_that_says_the_same_of_every_text_is_one_line(monkeypatch, tmp_p
         (["show", "C100"], 'no claim "C100"'),
         (["run"], "either numbers of claims, or --exact, or --missing is needed"),
         (["run", "C5", "--exact"], "either numbers of claims"),
-        (["run", "C27"], "C27 has no experiment yet: it waits for"),
+        *((["run", one], f"{one} has no experiment yet: it waits for") for one in UNBUILT[:1]),
         (["run", "C5", "--map", "softmax"], "C5 takes no --map. Those that do: C22"),
         (["run", "C69", "--map", "sofmax"], "did you mean softmax?"),
         (["run", "C69", "--data", "nowhere.tsv"], "there is no such file"),

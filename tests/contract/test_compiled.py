@@ -6,6 +6,8 @@ import torch
 from contract.grid import ROWS, inputs, made
 from regard import Attention, attend
 from regard.masks import Causal, Lengths
+from regard.positions import ALiBi, Bias, T5Bias
+from regard.scores import ScaledDot
 
 FEW = ["softmax", "sparsemax", "fusedmax"]  # in torch, by a kernel, by one to which neighbours matter
 
@@ -37,3 +39,22 @@ def test_weights_can_be_looked_at_inside_what_is_compiled():
         lambda q: attend(q, k, v, mask=Causal()).weights, fullgraph=True, backend="aot_eager"
     )
     torch.testing.assert_close(compiled(q), attend(q, k, v, mask=Causal()).weights)
+
+
+@pytest.mark.parametrize(
+    "term", [T5Bias(2), ALiBi(2), Bias(torch.randn(6, 6))], ids=lambda t: type(t).__name__
+)
+def test_terms_go_to_torchs_kernel(term):
+    score, seen = ScaledDot() + term, []
+
+    def backend(graph, inputs):
+        seen.append("scaled_dot_product_attention" in graph.print_readable(print_output=False))
+        return graph
+
+    x, mask = torch.randn(2, 2, 6, 4, requires_grad=True), Causal() & Lengths(torch.tensor([6, 0]))
+    leaves = [x, *(p for p in score.parameters() if p.requires_grad)]
+    run = lambda z: attend(z, z, score=score, mask=mask).context  # noqa: E731
+    outs = torch.compile(run, fullgraph=True, backend=backend)(x), run(x)
+    torch.testing.assert_close(*outs)
+    torch.testing.assert_close(*(torch.autograd.grad(z.square().sum(), leaves) for z in outs))
+    assert seen == [True]

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import regard
@@ -12,11 +13,13 @@ from regard.core.errors import RunError
 from regard.runs import fit, resolve
 from regard.tasks import TASKS, WHERE
 from regard.training import Ended, Interrupted, Team
+from regard.views.png import data_url
 from training.together import together
 
 TOY = {"vowels": "contract.toy.vowels:VOWELS"}  # the one line of the toy task
 
 PAIRS = [("a b c", "a b c"), ("b a", "b a")]
+DRAWN = [data_url(np.full((6, 8, 3), shade, np.uint8)) for shade in (0, 90, 200)]
 TINY = {  # for each task: settings of a run of seconds, what is wrong with them, inputs, files to evaluate on
     "translation": {
         "settings": {
@@ -57,6 +60,46 @@ TINY = {  # for each task: settings of a run of seconds, what is wrong with them
         "wrong": "training.tokens=8",
         "short": None,
         "inputs": ["the old key", "", "near the"],
+    },
+    "image": {
+        "settings": {
+            "seed": 3,
+            "data": {"pictures": 60, "held_out": 8},
+            "model": {"name": "image_attention", "widths": "4,8", "blocks": "1,0"},
+            "training": {"steps": 12, "tokens": 8, "validate": 4, "save": 3, "report": 2},
+        },
+        "wrong": "training.tokens=0",
+        "short": None,
+        "inputs": DRAWN,
+    },
+    "caption": {
+        "settings": {
+            "seed": 3,
+            "data": {"pictures": 60, "held_out": 8},
+            "model": {
+                "name": "show_attend_tell",
+                "widths": "4,8",
+                "blocks": "1,0",
+                "state": 16,
+                "embedding": 8,
+            },
+            "training": {"steps": 12, "tokens": 64, "validate": 4, "save": 3, "report": 2},
+            "decoding": {"beam": 2, "most": 12},
+        },
+        "wrong": "training.tokens=2",
+        "short": "data.longest=7",
+        "inputs": DRAWN,
+    },
+    "visual_question": {
+        "settings": {
+            "seed": 3,
+            "data": {"pictures": 60, "held_out": 4},
+            "model": {"name": "stacked_attention", "widths": "4,8", "blocks": "1,0", "state": 16},
+            "training": {"steps": 12, "tokens": 80, "validate": 4, "save": 3, "report": 2},
+        },
+        "wrong": "training.tokens=2",
+        "short": "data.longest=8",
+        "inputs": [(one, "what shape is above the red circle ?") for one in DRAWN],
     },
     "answering": {
         "settings": {

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from regard.data.corpora import ASKED
+from regard.data.corpora import PASSAGES
 from regard.data.questions import LeftOut, held_out_part, located_questions
 from regard.data.text import DataError
 from regard.data.word_features import FEATURES, word_features
@@ -97,9 +97,9 @@ def test_a_passage_is_held_out_with_all_its_questions():
     assert all(held_out_part(one, "train") != held_out_part(one, "valid") for one in passages)
 
 
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", PASSAGES)
 def test_generated_answers_are_where_they_are_said_to_be(name):
-    makes = ASKED[name](1, "train")
+    makes = PASSAGES[name](1, "train")
     for _ in range(200):
         one = next(makes)
         assert one.spans and len(set(one.answers)) == 1
@@ -114,8 +114,8 @@ def test_generated_answers_are_where_they_are_said_to_be(name):
                 who = answer
             sentences = [s for s in one.passage.split(" .") if who in s and day in s]
             assert len(sentences) == 1 and answer in sentences[0]
-    assert not {q.passage for q, _ in zip(ASKED[name](1, "valid"), range(50), strict=False)} & {
-        q.passage for q, _ in zip(ASKED[name](1, "train"), range(50), strict=False)
+    assert not {q.passage for q, _ in zip(PASSAGES[name](1, "valid"), range(50), strict=False)} & {
+        q.passage for q, _ in zip(PASSAGES[name](1, "train"), range(50), strict=False)
     }
 
 

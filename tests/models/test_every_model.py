@@ -34,6 +34,8 @@ VARIANTS = {
     "transformer": ("transformer", {}),
     "transformer, post-norm": ("transformer", {"norm": "post", "activation": "gelu"}),
     "transformer, learned": ("transformer", {"positions": "learned", "longest": 12, "tied": "no"}),
+    "lstmn_fusion": ("lstmn_fusion", {}),
+    "lstmn_fusion, shallow": ("lstmn_fusion", {"fusion": "shallow"}),
     "transformer, relative": ("transformer", {"positions": "relative", "reach": 2, "tied": "all"}),
 }
 SMALL = {"source_vocabulary": 11, "target_vocabulary": 11, "width": 8}
@@ -230,7 +232,7 @@ def test_alpha_is_learned_for_each_head(name):
     model.logits(model(SOURCE, LENGTHS, TARGET)).square().sum().backward()
     alphas = {path: p for path, p in model.named_parameters() if path.endswith("map.a")}
     attentions = regard.attentions(model)
-    assert len(alphas) == len(attentions) == (6 if name == "transformer" else 1)
+    assert len(alphas) == len(attentions) == {"transformer": 6, "lstmn_fusion": 3}.get(name, 1)
     assert all(a.numel() == (2 if name == "transformer" else 1) and a.grad.any() for a in alphas.values())
     assert all(torch.equal(1 + a.sigmoid(), torch.full_like(a, 1.5)) for a in alphas.values())
 
@@ -256,7 +258,7 @@ def test_wrong_settings_and_inputs_are_named(name):
     model = make(name)
     with pytest.raises(ValueError, match=r"source must be tokens \(b, n\).*got \(3, 5\) and \(2,\)"):
         model.encode(SOURCE, LENGTHS[:2])
-    if name != "transformer":
+    if name not in ("transformer", "lstmn_fusion"):  # which read empty sentences too
         with pytest.raises(ValueError, match="lengths must be from 1 to n=5.*got 0 to 5"):
             model.encode(SOURCE, torch.tensor([5, 0, 4]))
         with pytest.raises(ValueError, match="initial must be 'glorot' or 'paper'; got 'zeros'"):

@@ -6,7 +6,9 @@ from torch.nn import functional as F
 
 import regard
 from regard.core.errors import ShapeError
+from regard.masks import Causal
 from regard.models.language import LANGUAGE_MODELS
+from regard.models.language.bert import exchanged
 from regard.models.language.language_model import detached
 from regard.models.language.next_token import NextToken
 from regard.testing import check_causal
@@ -154,8 +156,9 @@ def test_reordered_keys_give_what_the_masks_give(pattern, map):
     model = made("sparse_transformer", pattern=pattern, map=map, summary=2)
     heads = model.layers[0].attention
     x = torch.randn(2, 17, 16, requires_grad=True)  # 3 does not divide 17
-    fast = heads(x).context
-    slow = regard.MultiHead.forward(heads, x, mask=heads.allowed(17, 17, x.device)).context
+    fast = heads(x, mask=Causal()).context
+    with regard.intervene(heads, lambda p: p):  # by the mask, written out
+        slow = heads(x, mask=Causal()).context
     torch.testing.assert_close(fast, slow)
     chosen = torch.randn_like(fast)
     ours, theirs = (torch.autograd.grad((one * chosen).sum(), x)[0] for one in (fast, slow))
@@ -245,7 +248,7 @@ def test_the_pointer_adds_up_the_same_word_and_the_sentinel_has_the_rest():
 
 def test_an_lstmn_by_hand():
     model = made("lstmn", width=4)
-    tokens, W = torch.tensor([[5, 6, 7]]), model.attention.score
+    tokens, W = torch.tensor([[5, 6, 7]]), model.cell.attention.score
     x = model.embed(tokens)[0]
     tape, last = [], torch.zeros(4)
     for t in range(3):
@@ -257,7 +260,7 @@ def test_an_lstmn_by_hand():
             p = theta.softmax(0)
             last = sum(weight * h for weight, (h, _) in zip(p, tape, strict=True))
             cell = sum(weight * c for weight, (_, c) in zip(p, tape, strict=True))
-        i, f, o, new = model.gates(torch.cat([last, x[t]])).chunk(4)
+        i, f, o, new = model.cell.gates(torch.cat([last, x[t]])).chunk(4)
         c = f.sigmoid() * cell + i.sigmoid() * new.tanh()
         tape.append((o.sigmoid() * c.tanh(), c))
     torch.testing.assert_close(model(tokens)[0][0], torch.stack([h for h, _ in tape]))
@@ -344,3 +347,31 @@ def test_gpt_takes_any_positions_and_map_in_parts_as_at_once(positions, map):
     if positions == "learned":
         with pytest.raises(ValueError, match="learned positions for 9"):
             model(torch.randint(4, V, (1, 10)))
+
+
+def test_the_pointer_is_trained_on_the_probability_that_it_says():
+    model, tokens = made("pointer_sentinel"), torch.randint(4, V, (2, 9))
+    wanted = tokens[:, 1:].flatten()
+    whole = model.loss(model(tokens[:, :-1])[0].flatten(0, 1), wanted)
+    torch.testing.assert_close(model.train().loss(model(tokens[:, :-1])[0].flatten(0, 1), wanted), whole)
+
+
+def test_halves_of_rows_are_exchanged_and_told_apart():
+    model = made("bert", next_sentence=True).train()
+    tokens = torch.arange(8).repeat(6, 1) + 4 + torch.arange(6).unsqueeze(-1)
+    mixed, other = exchanged(tokens % V, torch.Generator().manual_seed(0))
+    assert bool(other.any()) and not bool(other.all())
+    assert torch.equal(mixed[:, :4], tokens[:, :4] % V)
+    assert torch.equal(mixed[other][:, 4:], (tokens % V)[:, 4:].roll(1, 0)[other])
+    assert model.penalty() is None and model.figures() == {}
+    optimiser, generator = torch.optim.AdamW(model.parameters(), lr=1e-2), torch.Generator().manual_seed(1)
+    right = []
+    for step in range(120):
+        first = torch.randint(4, V, (16, 1), generator=generator)
+        torch.manual_seed(step)
+        model.masked(first.expand(-1, 8).contiguous())  # all tokens of a row are the same
+        optimiser.zero_grad()
+        model.penalty().backward()
+        optimiser.step()
+        right.append(model.figures()["next_sentence"])
+    assert sum(right[-20:]) / 20 > 0.75

@@ -73,6 +73,11 @@ def test_luong_learns(settings):
     assert accuracy("luong", 150, 6, layers=1, **settings) > 0.9
 
 
+@pytest.mark.parametrize("fusion", ["deep", "shallow"])
+def test_lstmn_fusion_learns(fusion):
+    assert accuracy("lstmn_fusion", 120, 4, fusion=fusion) > 0.9
+
+
 @pytest.mark.parametrize(
     "settings",
     [{}, {"norm": "post", "positions": "learned", "longest": 8}, {"map": "entmax15"}],

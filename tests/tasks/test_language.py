@@ -176,8 +176,8 @@ def test_figures_follow_from_one_another(folders, tmp_path):
     assert found["bits_per_character"] == pytest.approx(found["nats_per_token"] / math.log(2))
     words = len(text.split()) + text.count("\n")
     assert found["perplexity"] == pytest.approx(math.exp(found["nats_per_token"] * len(text) / words))
-    assert found["context"] == 8
-    assert "from 8 to 16 tokens before it" in run("evaluate", folders(), "--data", tmp_path / "t.txt").stdout
+    assert found["context"] == 12
+    assert "from 12 to 16 tokens before it" in run("evaluate", folders(), "--data", tmp_path / "t.txt").stdout
     scores = regard.load(folders()).score([text])
     assert scores["nats_per_token"] == pytest.approx(found["nats_per_token"])
 

@@ -236,7 +236,7 @@ def test_wrong_shapes_are_named(call, says):
         (lambda: words(torch.rand(41, 2)).figure(), "at most 40 rows"),
         (lambda: steps(torch.rand(2, 3, 2)).figure(), "need one matrix; got 2"),
         (lambda: layers(torch.rand(2, 13, 2)).figure(), "at most 12 target words"),
-        (lambda: image(torch.rand(13, 4), torch.rand(2, 2, 3)).figure(), "at most 12 words"),
+        (lambda: image(torch.rand(41, 4), torch.rand(2, 2, 3)).figure(), "at most 40 words"),
         (lambda: image(torch.rand(1, 4), -torch.rand(2, 2, 3)), "between 0 and 1"),
     ],
 )

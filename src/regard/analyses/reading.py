@@ -35,7 +35,9 @@ def weights_of(system: System, texts: Sequence[TokenizedText]) -> Iterator[tuple
     for some in _batches(system, texts):
         with torch.no_grad(), record(system.model, paths) as seen:
             _read(system, texts, some)
-            layers = torch.stack([seen[path][-1].weights for path in paths]).cpu()  # (layers, b, heads, n, n)
+            layers = torch.stack(
+                [seen[path][-1].over_tokens for path in paths]
+            ).cpu()  # (layers, b, heads, n, n)
         extra = layers.shape[-1] - max(len(texts[k].tokens) for k in some)
         ahead = extra - system.behind  # what stands before the words
         for row, k in enumerate(some):

@@ -22,6 +22,7 @@ from regard.tasks.system import System
 
 Listen = Callable[[str, Finding], None]
 QUICK_INPUTS, FULL_INPUTS = 500, 1000  # texts that are audited, of those given
+LEAST_INPUTS, WORK = 100, 3e9  # of a large model quickly: at least so many texts; texts × parameters
 Options = dict[str, dict[str, int]]  # of tests that take longer the higher these are
 QUICK: Options = {"permutation": {"shuffles": 30}, "adversary": {"steps": 120, "draws": 30}}
 FULL: Options = {"permutation": {"shuffles": 100}, "adversary": {"steps": 300, "draws": 100}}
@@ -80,7 +81,9 @@ def audit(
 
 def sampled(case: Case, quick: bool, seed: int) -> Case:
     """The case with at most as many texts as are audited, drawn at random."""
-    most = QUICK_INPUTS if quick else FULL_INPUTS
+    most = FULL_INPUTS
+    if quick:
+        most = min(QUICK_INPUTS, max(LEAST_INPUTS, int(WORK / max(case.size, 1))))
     if len(case) <= most:
         return case
     rows = torch.randperm(len(case), generator=torch.Generator().manual_seed(seed))[:most].sort().values
@@ -166,6 +169,12 @@ def examine(
     if verdict.grade is None and len(case) < FEWEST:
         answer = f"{answer.rstrip('.')}: an audit needs {FEWEST} texts or more, and got {len(case)}."
     answer = f"{case.preamble} {answer}" if case.preamble else answer
+    dependence = findings.get("key_dependence")
+    if dependence is not None and (ignored := dependence.details.get("ignored")):
+        answer += (
+            f" The weights of {', '.join(ignored)} do not depend on the keys: they are the same whatever "
+            "stands in the text."
+        )
     graded = verdict.grade, answer, verdict.conditions
     agree, disagree = examples(case)
     return Report(

@@ -16,6 +16,7 @@ CONDITIONS: tuple[Condition, ...] = ("necessary", "hard to manipulate", "out of 
 OLD_NAMES = {"yardstick": "baseline"}
 WITHOUT = {  # what a case may lack, and why a test that needs it cannot be made
     "aligned": "there are no gold links between source and target",
+    "keys": "the keys of its attentions cannot be changed from outside",
     "highlights": "nobody has marked the words that decide",
     "slopes": "the word vectors and the gradients at them were not given",
 }
@@ -80,7 +81,9 @@ class Audit:
     better: Literal["higher", "lower"] = "higher"  # for faithful attention
     graded: Literal["value", "ratio", "difference"] = "value"  # value, value / baseline, value − baseline
     gate: bool = False  # the score of its condition is at most that of this test
-    needs: Literal["aligned", "highlights", "slopes"] | None = None  # of a case, beside texts and weights
+    needs: Literal["aligned", "highlights", "keys", "slopes"] | None = (
+        None  # of a case, beside texts and weights
+    )
 
     def strength(self, finding: Finding) -> float | None:
         """The number that is graded; None if there is none."""

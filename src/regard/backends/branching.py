@@ -54,7 +54,8 @@ def branching(
     factor = factor.detach().reshape(r, heads, d).contiguous()
     theta, context = query.new_empty(r, heads, t), query.new_empty(r, heads, values.shape[-1])
     table, work = ancestors.numpy(), r * heads * t * d
-    over_rows(scores, r, work, factor.numpy(), keys.detach().numpy(), table, theta.numpy())
+    over_rows(scores, r, work, factor.numpy(), keys.detach().contiguous().numpy(), table, theta.numpy())
     weights = map(theta.unsqueeze(-2)).squeeze(-2).contiguous()
-    over_rows(contexts, r, work, weights.detach().numpy(), values.detach().numpy(), table, context.numpy())
+    held = values.detach().contiguous().numpy()
+    over_rows(contexts, r, work, weights.detach().numpy(), held, table, context.numpy())
     return context.unsqueeze(-2)

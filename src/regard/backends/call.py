@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.backends.groups import copied, merged, merged_place, split, split_products
+from regard.backends.key_codes import KeyCodes
+from regard.core.decoding_counts import Counts
 from regard.core.place import Place
 from regard.core.recorders import Change
 from regard.core.shapes import joined, widened
@@ -39,6 +41,8 @@ class Call:
     )
     value_term: ValueTerm | None = None  # of weights (..., m, n) and place: added to the context
     factor: float = 1.0  # of the scores: a temperature of the map, taken out of it
+    codes: tuple[KeyCodes, int, int] | None = None  # of the keys in a cache, and which of them these are
+    counts: Counts | None = None  # where the certified backend counts
 
     @property
     def m(self) -> int:
@@ -60,8 +64,6 @@ class Call:
     @property
     def name(self) -> str:
         """The name of the map in MAPS, where it is that function with its default settings; else ""."""
-        if self.value_term is not None:
-            return ""  # plain steps only
         facts = self.facts
         return facts.name if facts is not None and self.map is facts.function else ""
 
@@ -148,7 +150,7 @@ class Call:
 
     def products(self) -> Products | None:
         """The scores in the form fast backends take; None if they have none."""
-        found = None if self.value_term is not None else self._products(None)
+        found = self._products(None)
         return found if found is None or self.factor == 1 else found.times(self.factor)
 
     def _products(self, place: Place | None) -> Products | None:

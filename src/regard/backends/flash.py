@@ -21,10 +21,12 @@ from regard.backends.flash_bias import Terms
 from regard.backends.flash_second import by_plain_steps
 from regard.backends.flash_steps import Inputs, Softmax, padded
 from regard.backends.flash_tiles import Layout, tiles_of
+from regard.backends.flash_values import band_of, in_rows
 from regard.backends.flash_whole import by_torch
 from regard.core.shapes import widened
 from regard.kernels.common.operator import is_plain
 from regard.masks import Causal
+from regard.positions.relative_values import RelativeValues
 from regard.scores.scaled_dot import ScaledDot
 from regard.scores.score import Products, Score
 
@@ -38,21 +40,25 @@ def flash(call: Call) -> Tensor | None:
         return None
     if call.query.device.type != "cpu" or torch.compiler.is_compiling() or torch._C._get_tracing_state():
         return by_torch(call)
+    if bare(call):
+        return _at_once(call)
     if call.dropout and not is_plain(call.query, call.keys, call.values):
+        return None
+    if call.value_term is not None and band_of(call) is None:
         return None
     products = call.products()
     return None if products is None else _tiled(call, products, widened(call.values))
 
 
 def bare(call: Call) -> bool:
-    """Whether torch's function takes the call as it is, with no gradient: a step of decoding has no time."""
+    """Whether torch's function takes a softmax as it is, with no gradient: steps of decoding have no time."""
     query, keys, values = call.query, call.keys, call.values
     return (
-        call.name == "softmax"
-        and type(call.score) is ScaledDot
+        type(call.score) is ScaledDot
         and is_plain(query, keys, values)  # a tracer must not see what follows: it asks for sizes
         and (call.mask is None or (type(call.mask) is Causal and query.shape[-2] == 1))  # one sees all
         and call.sink is None
+        and call.value_term is None
         and not call.dropout
         and call.factor == 1.0
         and sum(size != 1 for size in query.shape[:-2]) <= 2
@@ -65,8 +71,7 @@ def bare(call: Call) -> bool:
     )
 
 
-def at_once(call: Call) -> Tensor:
-    """Context (..., m, d_v) of such a call."""
+def _at_once(call: Call) -> Tensor:
     assert isinstance(call.score, ScaledDot)
     query, keys, values, batch = call.query, call.keys, call.values, call.query.shape[:-2]
     if len(batch) != 2:  # torch has kernels for four axes: those of size 1 come and go
@@ -81,15 +86,16 @@ def _tiled(call: Call, products: Products, values: Tensor) -> Tensor:
     query, keys, m, n = products.query, products.keys, call.m, call.n
     if n == 0 or m == 0 or 0 in call.batch:
         return values.new_zeros(*call.batch, m, values.shape[-1]) + 0 * query.sum()
-    causal = type(call.mask) is Causal and m == n and products.bare
-    bare = call.mask is None and products.bare and call.sink is None
+    band = band_of(call) if call.value_term is not None else None
+    bare = products.bare and band is None
+    causal = type(call.mask) is Causal and m == n and bare and not call.dropout  # the kernel's own
+    bare = call.mask is None and bare and call.sink is None
     layout = Layout.of(call.batch, keys, values, most=1 << 62 if bare else SHARED)
     q = layout.shaped(query, 2, whole=True)  # (a, b, g, m, d)
     k, v = (layout.shaped(t, 2)[:, :, 0] for t in (keys, values))
     k, v = (t.expand(*q.shape[:2], *t.shape[-2:]) for t in (k, v))
     if bare and q.shape[2] > 1:  # each key meets all queries: one tile, however they are ordered
         q = q.flatten(2, 3).unsqueeze(2)
-    causal = causal and q.shape[2] == 1
     terms = Terms(layout, None if causal else call.mask, m, n, cap=products.cap)
     bias = table = sink = None
     if products.bias is not None:
@@ -103,10 +109,16 @@ def _tiled(call: Call, products: Products, values: Tensor) -> Tensor:
     if not call.dropout and products.cap is None:  # the kernel wants one width
         width = max(q.shape[-1], v.shape[-1])
         q, k, v = (padded(t, width) for t in (q, k, v))
+    vectors = None
+    if band is not None and isinstance(call.value_term, RelativeValues):
+        vectors = padded(call.value_term.a.to(q.dtype), v.shape[-1])
     q, k, v = (t if t.stride(-1) == 1 or t.shape[-1] == 1 else t.contiguous() for t in (q, k, v))
-    tiles = tiles_of(terms.mask, q.shape[3], n, len(call.batch), q.device, gaps=table is None)
+    gaps = table is None and band is None
+    tiles = tiles_of(terms.mask, q.shape[3], n, len(call.batch), q.device, gaps=gaps)
+    tiles = tiles if band is None else in_rows(tiles)
     seed = int(torch.randint(0, 1 << 62, ())) if call.dropout else 0
-    context = _run((q, k, v, bias, table, sink), Softmax(terms, tiles, causal, call.dropout, seed))
+    softmax = Softmax(terms, tiles, causal, call.dropout, seed, band)
+    context = _run((q, k, v, bias, table, sink, vectors), softmax)
     if context.shape[-1] != values.shape[-1]:
         context = context[..., : values.shape[-1]]
     return context.reshape(*call.batch, m, values.shape[-1])
@@ -134,8 +146,8 @@ class _Flash(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors
-        inputs, (context, sums) = saved[:6], saved[6:8]
-        needed = ctx.needs_input_grad[:6]
+        inputs, (context, sums) = saved[:7], saved[7:9]
+        needed = ctx.needs_input_grad[:7]
         if not torch.is_grad_enabled():
             return *ctx.softmax.backward(inputs, context, sums, gradient, needed), None
         apart: Any = [None if t is None else t.view_as(t) for t in inputs]  # even where they are one tensor

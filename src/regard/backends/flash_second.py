@@ -11,7 +11,7 @@ from regard.kernels.attention.dropout_operator import dropped
 
 def by_plain_steps(softmax: Softmax, inputs: Inputs) -> Tensor:
     """The context by plain steps, each query against all its keys, for second derivatives."""
-    q, k, v, bias, table, sink = inputs
+    q, k, v, bias, table, sink, vectors = inputs
     a, b, g, m = q.shape[:4]
     blocks = []
     for tile in softmax.small(slow=len(softmax.tiles) > 1):
@@ -44,7 +44,10 @@ def by_plain_steps(softmax: Softmax, inputs: Inputs) -> Tensor:
             p = theta.masked_fill(dead, 0).softmax(-1).masked_fill(dead, 0)[..., : tile.width]
             if softmax.rate:
                 p = p * _kept(softmax, tile, one, p, table is not None)
-            parts.append(p @ tile.keys(v))
+            z = p @ tile.keys(v)
+            if softmax.band is not None and vectors is not None:
+                z = z + softmax.band.per_distance(p, softmax.band.index(tile, False, q.device)) @ vectors
+            parts.append(z)
         blocks.append(torch.stack(parts, 2))
     return torch.cat(blocks, -2)
 

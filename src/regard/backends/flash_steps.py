@@ -25,6 +25,7 @@ from torch.utils.flop_counter import (
 
 from regard.backends.flash_bias import HIDDEN, Terms, skewed
 from regard.backends.flash_tiles import Tile, pieces
+from regard.backends.flash_values import Band
 from regard.kernels.attention.dropout_operator import dropped
 
 ATEN = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
@@ -34,18 +35,22 @@ if ATEN not in flop_registry:  # torch counts 0 for its kernels on the CPU
     register_flop_formula(ATEN_BACKWARD)(lambda *shapes, **_: sdpa_backward_flop_count(*shapes[:4]))
 ROWS = 256  # queries of a tile that is written out
 
-Inputs = tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]
+Inputs = tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 
 
 @dataclass(frozen=True, eq=False)
 class Softmax:
-    """One call: q (a, b, g, m, d), k and v (a, b, n, d); bias, table and sink (a or 1, b or 1, g or 1, …)."""
+    """One call: q (a, b, g, m, d), k and v (a, b, n, d); bias, table and sink (a or 1, b or 1, g or 1, …).
+
+    The last input is None, or the vectors by distance of a `Band`.
+    """
 
     terms: Terms
     tiles: Sequence[Tile]
     causal: bool = False  # the kernel's own mask, of one tile with as many queries as keys
     rate: float = 0.0  # of dropout
     seed: int = 0
+    band: Band | None = None  # of vectors added to the values
 
     @property
     def written(self) -> bool:
@@ -54,7 +59,7 @@ class Softmax:
 
     def forward(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Context (a, b, g, m, d) and λ (a, b, g, m)."""
-        q, k, v, bias, table, sink = inputs
+        q, k, v, bias, table, sink, _ = inputs
         a, b, g, m = q.shape[:4]
         if len(self.tiles) == 1 and g == 1 and table is None and not self.written:
             context, sums = (t.unsqueeze(2) for t in self._by_kernel(self.tiles[0], 0, inputs))
@@ -78,10 +83,11 @@ class Softmax:
         self, inputs: Inputs, context: Tensor, sums: Tensor, gradient: Tensor, needed: Sequence[bool]
     ) -> list[Any]:
         """The gradients of the inputs, None where none is needed."""
-        q, k, v, bias, table, sink = inputs
+        q, k, v, bias, table, sink, vectors = inputs
         gradient = gradient if gradient.stride(-1) == 1 else gradient.contiguous()
         slow = self.written or needed[3] or needed[4]
-        if len(self.tiles) == 1 and q.shape[2] == 1 and table is None and not slow:
+        by_distance = torch.zeros_like(vectors) if vectors is not None else None
+        if len(self.tiles) == 1 and q.shape[2] == 1 and table is None and not slow and vectors is None:
             found = self._kernel_backward(self.tiles[0], 0, inputs, context, sums, gradient)
             grads: list[Any] = [found[0].unsqueeze(2), *found[1:], None, None]
         else:
@@ -96,9 +102,11 @@ class Softmax:
                     if not tile.width:
                         rows.zero_()
                     elif slow:
-                        self._steps_backward(tile, one, inputs, sums, gradient, delta, rows, grads)
+                        self._steps_backward(
+                            tile, one, inputs, sums, gradient, delta, rows, grads, by_distance
+                        )
                     else:
-                        found = self._kernel_backward(tile, one, inputs, context, sums, gradient)
+                        found = self._kernel_backward(tile, one, inputs, context, sums, gradient, by_distance)
                         rows.copy_(found[0])
                         for whole, part in zip(grads[1:3], found[1:], strict=True):
                             _add(tile, whole, part)
@@ -108,7 +116,7 @@ class Softmax:
             grads.append((-weight * delta).sum_to_size(sink.shape))
         else:
             grads.append(None)
-        return grads
+        return [*grads, by_distance]
 
     def small(self, slow: bool = False) -> Iterator[Tile]:
         """The tiles, those that are written out with fewer queries."""
@@ -120,35 +128,71 @@ class Softmax:
                 yield Tile(start, min(start + ROWS, tile.stop), tile.first, tile.last, tile.index)
 
     def _cut(self, tile: Tile, g: int, inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
-        q, k, v, _, table, _ = inputs
+        q, k, v, _, table, _, _ = inputs
         q = q[:, :, g, tile.start : tile.stop]
         return q if table is None else q.flip(-2), tile.keys(k), tile.keys(v)
 
     def _by_kernel(self, tile: Tile, g: int, inputs: Inputs) -> tuple[Tensor, Tensor]:
         q, k, v = self._cut(tile, g, inputs)
         mask = None if self.causal else self._mask(tile, g, inputs)
-        context, sums = ATEN(q, k, v, 0.0, self.causal, attn_mask=mask, scale=1.0)
+        vectors = inputs[6]
+        if self.band is None or vectors is None:
+            context, sums = ATEN(q, k, v, 0.0, self.causal, attn_mask=mask, scale=1.0)
+        else:
+            v = self.band.shifted(tile, v, vectors)
+            context, sums = ATEN(q, k, v, 0.0, False, attn_mask=mask, scale=1.0)
+            p, index, _ = self._near(self.band, tile, g, inputs, q, sums)
+            context = context + self.band.per_distance(p, index) @ vectors
         return (context, sums) if inputs[4] is None else (context.flip(-2), sums.flip(-1))
 
-    def _kernel_backward(
-        self, tile: Tile, g: int, inputs: Inputs, context: Tensor, sums: Tensor, gradient: Tensor
+    def _near(
+        self, band: Band, tile: Tile, g: int, inputs: Inputs, q: Tensor, sums: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
+        """The weights of the keys near a tile's queries, the vectors they go with, and these keys."""
+        near, table = band.near(tile), inputs[4]
+        keys = near.keys(inputs[1])
+        theta = q @ keys.mT
+        added, visible = self.terms.added(near, g, inputs[3], table, q)
+        theta = theta if added is None else theta + added
+        theta = theta if visible is None else theta.masked_fill(~visible, HIDDEN)
+        p = torch.where(theta == HIDDEN, 0, (theta - sums.unsqueeze(-1)).exp())
+        return p, band.index(near, table is not None, q.device), keys
+
+    def _kernel_backward(
+        self, tile: Tile, g: int, inputs: Inputs, context: Tensor, sums: Tensor, gradient: Tensor,
+        by_distance: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
         q, k, v = self._cut(tile, g, inputs)
         context, gradient = (t[:, :, g, tile.start : tile.stop] for t in (context, gradient))
         sums = sums[:, :, g, tile.start : tile.stop]
         if inputs[4] is not None:
             context, gradient, sums = context.flip(-2), gradient.flip(-2), sums.flip(-1)
         mask = None if self.causal else self._mask(tile, g, inputs)
+        band, vectors = self.band, inputs[6]
+        if band is not None and vectors is not None:
+            v = band.shifted(tile, v, vectors)
         found = ATEN_BACKWARD(gradient, q, k, v, context, sums, 0.0, self.causal, attn_mask=mask, scale=1.0)
+        if band is not None and vectors is not None and by_distance is not None:
+            p, index, keys = self._near(band, tile, g, inputs, q, sums)
+            more = p * (gradient @ vectors.mT).gather(-1, index.expand(p.shape))  # of the near scores
+            dq, dk, dv = found
+            near = dk[..., band.columns(tile), :]
+            near += more.mT @ q
+            by_distance += band.gradient(tile, band.per_distance(p, index), gradient, dv)
+            found = dq + more @ keys, dk, dv
         return found if inputs[4] is None else (found[0].flip(-2), *found[1:])
 
     def _mask(self, tile: Tile, g: int, inputs: Inputs) -> Tensor | None:
-        q, _, _, bias, table, _ = inputs
+        q, _, _, bias, table, _, _ = inputs
         return self.terms.joined(*self.terms.added(tile, g, bias, table, q), q)
 
     def _by_steps(self, tile: Tile, g: int, inputs: Inputs) -> tuple[Tensor, Tensor]:
         q, k, v = self._cut(tile, g, inputs)
         added, visible = self.terms.added(tile, g, inputs[3], inputs[4], q)
+        band, vectors = self.band, inputs[6]
+        index = band.index(band.near(tile), inputs[4] is not None, q.device) if band is not None else None
+        if band is not None and vectors is not None:
+            v = band.shifted(tile, v, vectors)
         context, sums = v.new_empty(*q.shape[:3], v.shape[-1]), q.new_empty(q.shape[:3])
         for number, (i, some) in enumerate(pieces(q.shape[0], q.shape[1], q.shape[2] * tile.width)):
             theta = self._scores(q[i, some], k[i, some], _part(added, i, some), _part(visible, i, some))
@@ -159,15 +203,22 @@ class Softmax:
             total = torch.where(total == 0, 1, total)
             if self.rate:
                 p = dropped(p, self.rate, self.key(tile, g, number))
-            context[i, some] = torch.bmm(p, v[i, some]).div_(total)
+            z = torch.bmm(p, v[i, some])
+            if band is not None and vectors is not None and index is not None:
+                z += band.per_distance(p[..., band.columns(tile)], index) @ vectors
+            context[i, some] = z.div_(total)
             sums[i, some] = (top + total.log()).squeeze(-1)
         return (context, sums) if inputs[4] is None else (context.flip(-2), sums.flip(-1))
 
     def _steps_backward(
         self, tile: Tile, g: int, inputs: Inputs, sums: Tensor, gradient: Tensor, delta: Any, dq: Tensor,
-        grads: list[Any],
+        grads: list[Any], by_distance: Tensor | None = None,
     ) -> None:  # fmt: skip
         q, k, v = self._cut(tile, g, inputs)
+        band, vectors = self.band, inputs[6]
+        index = band.index(band.near(tile), inputs[4] is not None, q.device) if band is not None else None
+        if band is not None and vectors is not None:
+            v = band.shifted(tile, v, vectors)
         bias, table, rows = inputs[3], inputs[4], slice(tile.start, tile.stop)
         added, visible = self.terms.added(tile, g, bias, table, q)
         dz, sums, delta = gradient[:, :, g, rows], sums[:, :, g, rows], delta[:, :, g, rows]
@@ -181,12 +232,19 @@ class Softmax:
             slope = None if self.terms.cap is None else 1 - (p / self.terms.cap) ** 2
             p = p.sub_(sums[here].unsqueeze(-1)).exp_()
             less = delta[here].unsqueeze(-1)
-            if self.rate:
-                ds = dropped(torch.bmm(dz[here], v[here].mT), self.rate, at).sub_(less)
-            else:
+            ds = torch.bmm(dz[here], v[here].mT) if self.rate or band is not None else None
+            if ds is not None and band is not None and vectors is not None and index is not None:
+                near = ds[..., band.columns(tile)]
+                near += (dz[here] @ vectors.mT).gather(-1, index.expand(near.shape))
+            if ds is None:
                 ds = torch.baddbmm(less, dz[here], v[here].mT, beta=-1)
+            else:
+                ds = (dropped(ds, self.rate, at) if self.rate else ds).sub_(less)
             spent = dropped(p, self.rate, at) if self.rate else p
             _add_product(tile, grads[2][here], spent.mT, dz[here])
+            if band is not None and by_distance is not None and index is not None:
+                weights = band.per_distance(spent[..., band.columns(tile)], index)
+                by_distance += band.gradient(tile, weights, dz[here], torch.bmm(spent.mT, dz[here]))
             if slope is not None:
                 ds.mul_(torch.where(p > 0, slope, 0))
             skew = None

@@ -9,6 +9,8 @@ from math import prod
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+from torch.utils.flop_counter import _FlopCounterMode
 
 from regard.kernels.common.operator import is_plain
 from regard.masks.mask import Mask
@@ -92,7 +94,7 @@ def tiles_of(mask: Mask | None, m: int, n: int, axes: int, device: torch.device,
         <= FULL * len(spans) * n
     )
     held = [part for one in mask.parts() for part in vars(one).values() if isinstance(part, Tensor)]
-    if not is_plain(*held) or device.type != "cpu":
+    if not (is_plain(*held) or counting()) or device.type != "cpu":
         tall = SHORT if narrow else TALL
         blocks = [(start, min(start + tall, m)) for start in range(0, m, tall)]
         return [Tile(*block, *mask.span(*block, m, n)) for block in blocks]
@@ -101,6 +103,16 @@ def tiles_of(mask: Mask | None, m: int, n: int, axes: int, device: torch.device,
     if tall > SHORT:
         found = torch.stack([part.any(0) for part in found.split(tall // SHORT)])
     return [_tile(tall * at, min(tall * at + tall, m), row, n, gaps) for at, row in enumerate(found)]
+
+
+def counting() -> bool:
+    """Whether nothing but torch's FLOP counter looks on: it changes no number."""
+    modes = _get_current_dispatch_mode_stack()
+    return (
+        bool(modes)
+        and not torch.compiler.is_compiling()
+        and all(isinstance(mode, _FlopCounterMode) for mode in modes)
+    )
 
 
 def _tile(start: int, stop: int, row: Tensor, n: int, gaps: bool) -> Tile:

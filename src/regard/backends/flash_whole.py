@@ -1,6 +1,10 @@
-"""Softmax of dot products by `scaled_dot_product_attention`: while compiling, and on other devices."""
+"""Softmax of dot products by `scaled_dot_product_attention`: while compiling, and on other devices.
+
+A bias, or one by distance, is written out for it.
+"""
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import torch
@@ -11,21 +15,30 @@ from torch.nn.attention import SDPBackend
 from regard.backends.call import Call
 from regard.core.shapes import widened
 from regard.masks import Causal
+from regard.scores.score import Products
+
+MOST = 1 << 13  # rows of a bias that may be written out for torch
 
 
 def by_torch(call: Call) -> Tensor | None:
-    """Context (..., m, d_v); None if the call has terms, dropout or a sink, or its mask needs much memory."""
+    """Context (..., m, d_v); None with a cap, dropout or a sink, or where mask or terms need much memory."""
     causal = type(call.mask) is Causal and bool(call.m == call.n)  # torch.jit has tensors for sizes
-    if call.dropout or call.sink is not None:
+    if call.dropout or call.sink is not None or call.value_term is not None:
         return None
     if call.mask is not None and not causal and _written(call) > call.n << 10:
         return None
     products = call.products()
-    if products is None or not products.bare:
+    if products is None or products.cap is not None:
         return None
+    causal = causal and products.bare
     visible = None if causal else call.visible(0, call.m)
     if visible is not None and call.sees is not None:
         visible = visible | ~call.sees.unsqueeze(-1)  # torch wants every query to see something: undone below
+    if not products.bare:
+        added = _added(products, call)
+        if added is None:
+            return None
+        visible = added if visible is None else torch.where(visible, added, float("-inf"))
     tensors = products.query, products.keys, widened(call.values)
     query, keys, values = (t.expand(*call.batch, *t.shape[-2:]) for t in tensors)
     if len(call.batch) == 1:  # torch has kernels for four axes
@@ -37,6 +50,27 @@ def by_torch(call: Call) -> Tensor | None:
         context = run(query, keys, values, visible, causal)
     context = context.squeeze(0) if len(call.batch) == 1 else context
     return context if call.sees is None else torch.where(call.sees.unsqueeze(-1), context, 0)
+
+
+def _added(products: Products, call: Call) -> Tensor | None:
+    """What is added to the products, (..., m, n) or a shape that broadcasts to it; None if that is much."""
+    added, distance = products.bias, products.distance
+    if distance is not None:
+        if _more(prod(distance.table.shape[:-2]) * call.m, MOST):
+            return None
+        written = distance.written(call.m, call.n)
+        added = written if added is None else added + written
+    assert added is not None
+    return added.to(products.query.dtype).expand(*added.shape[:-1], call.n)
+
+
+def _more(size: int, most: int) -> bool:
+    """Whether a size is larger; of one that is only known when what is compiled runs, no."""
+    if torch.compiler.is_compiling():
+        from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+        return statically_known_true(size > most)
+    return bool(size > most)
 
 
 def _written(call: Call) -> int:
@@ -87,6 +121,8 @@ def _steps(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None, 
     theta = query @ keys.mT
     if causal:
         visible = torch.ones(theta.shape[-2:], dtype=torch.bool, device=theta.device).tril()
-    if visible is not None:
+    if visible is not None and visible.dtype != torch.bool:
+        theta = theta + visible
+    elif visible is not None:
         theta = theta.masked_fill(~visible, float("-inf"))
     return theta.softmax(-1) @ values

@@ -24,6 +24,7 @@ def takes(call: Call) -> bool:
     """Whether it is one of these maps, the score may be dot products, and the call is large, on the CPU."""
     return (
         call.name in ALPHAS
+        and call.value_term is None
         and isinstance(call.score, Score)
         and call.query.device.type == "cpu"
         and _large(call.m * call.n)

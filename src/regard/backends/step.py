@@ -52,6 +52,7 @@ def takes(call: Call) -> bool:
         and keys.shape[-2] >= MANY
         and (name := call.name) in HALVES
         and isinstance(call.score, Score)
+        and call.value_term is None
         and not call.dropout
         and query.dtype in KINDS
         and not call.tracked

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from regard.bench.attention_masks import of_masks, of_own_maps, of_windows
-from regard.bench.attention_sparse import grouped_memory, settings_cases
+from regard.bench.attention_mechanisms import of_mechanisms
+from regard.bench.attention_settings import grouped_memory, settings_cases
 from regard.bench.attention_step import steps
 from regard.bench.imports import seconds_to_import
 from regard.bench.memory import peak
@@ -28,7 +29,18 @@ from regard.heads import MultiHead
 SIZES = [512, 2048, 8192]
 FEWER = {"sizes": SIZES[:1]}
 MEMORY_SIZES = [2048, 8192, 16384]
-GROUPS = ["sparse", "settings", "memory", "softmax", "masks", "window", "heads", "decoding", "import"]
+GROUPS = [
+    "sparse",
+    "settings",
+    "memory",
+    "softmax",
+    "masks",
+    "window",
+    "mechanisms",
+    "heads",
+    "decoding",
+    "import",
+]
 SDPA = "scaled_dot_product_attention"
 MODES = {"forward": there, "forward + backward": there_and_back}
 FORWARD = {"normal": (1.4, 0.75), "peaked": (1.1, 0.75)}  # limit, aim, from 2,048 keys on
@@ -39,7 +51,8 @@ def cases(only: list[str] | None = None, sizes: list[int] | None = None) -> list
     """The cases of these groups (default: all), at these numbers of keys (default: the published ones)."""
     makers: dict[str, Callable[[list[int] | None], Iterator[TimedCase]]] = {
         "sparse": _sparse, "settings": settings_cases, "memory": _memory, "softmax": _softmax,
-        "masks": of_masks, "window": of_windows, "heads": _heads, "decoding": steps, "import": _import,
+        "masks": of_masks, "window": of_windows, "mechanisms": of_mechanisms, "heads": _heads,
+        "decoding": steps, "import": _import,
     }  # fmt: skip
     return [case for group in only or GROUPS for case in makers[group](sizes)]
 

@@ -168,8 +168,3 @@ def claim(
         return measure
 
     return enter
-
-
-def not_built(number: str, says: str, source: str, group: str, waits_for: str) -> None:
-    """Enter a claim whose model is not there yet."""
-    CLAIMS[number] = Claim(number, says, source, group, waits_for=waits_for)

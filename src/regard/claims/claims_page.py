@@ -15,6 +15,7 @@ SECTIONS = {  # group: what its claims have in common
     "Hard and structured attention": "",
     "Positions, heads, depth": "",
     "Cost": "",
+    "Subquadratic attention": "",
     "Training": "The toy of C56, and of dropout and decay, is `dictionary` (10 words, 3–6 at a time) where "
     "one target word in ten is another one. “Plenty” is pairs that never come twice, “few” is 256 pairs "
     "over and over.",

@@ -10,6 +10,8 @@ texts, steps and batches.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,10 +23,14 @@ from regard.audits.tests.trained_adversary import adversary_loss
 from regard.claims.quick import QUICK, few, remembered, sized
 from regard.claims.toy_pairs import train
 from regard.claims.toy_texts import Encoded, Texts, class_loss, from_file
+from regard.core.bridges import prefix_of
 from regard.core.tokens import UNK
 from regard.data.corpora.sentiment import NEGATIVE, POSITIVE, sentiment
 from regard.models.classifiers import CLASSIFIERS
 from regard.models.classifiers.regularizers.tie import tie_distance
+from regard.runs.folder import open_system
+from regard.swap import swap
+from regard.tasks.classifier import Classifier
 
 SMALL = {"embedding": 32, "width": 32, "dropout": 0.0, "word_dropout": 0.0}
 STEPS, RATE, ITEMS = 300, 1e-2, 300
@@ -51,13 +57,20 @@ def which(name: str, seed: int, map: str = "softmax", data: str | None = None, *
 
 
 def check(model: str) -> str:
-    """The name of a classifier that looks at words; an error names those there are."""
+    """The name of a classifier that looks at words, or hf:PATH; an error names those there are."""
+    if trained_elsewhere(model):
+        return model
     if model not in CLASSIFIERS or not model.startswith("attentive"):
         names = ", ".join(name for name in CLASSIFIERS if name.startswith("attentive"))
         raise ValueError(
-            f"--model must be a classifier with one attention over words: {names}; got {model!r}."
+            f"--model must be a classifier with one attention over words, {names}, or hf:PATH; got {model!r}."
         )
     return model
+
+
+def trained_elsewhere(model: str) -> bool:
+    """Whether a model is of another library, as hf:PATH is: it was trained elsewhere."""
+    return bool(prefix_of(Path(model)))
 
 
 @remembered
@@ -79,6 +92,8 @@ def hidden(data: Texts, part: Encoded) -> Encoded:
 
 def new(one: Which) -> Any:
     """The model before training."""
+    if trained_elsewhere(one.name):
+        raise NotApplicable(f"{one.name} was trained elsewhere, and this trains models")
     data = texts(one.seed, one.data)
     torch.manual_seed(one.seed)
     model: Any = CLASSIFIERS[one.name].make(**data.sizes, **(SMALL | dict(one.settings)))
@@ -150,9 +165,22 @@ def case_of(model: Any, part: Encoded) -> Case:
     return Case.from_model(model, rows, labels=part.wanted, highlights=marks)
 
 
+def foreign_case(one: Which) -> Case:
+    """A classifier that was trained elsewhere, with the same texts, as it cuts them."""
+    system = open_system(Path(one.name))
+    if not isinstance(system, Classifier):
+        raise ValueError(f"--model {one.name} is no classifier, which this claim is about.")
+    if settings := dict(one.settings):
+        swap(system.model, settings["map"])
+    corpus = partial(sentiment, one.seed) if one.data is None else from_file(one.data)
+    return system.case(list(islice(corpus("test"), sized(ITEMS, 16))))
+
+
 @remembered
 def case(one: Which) -> Case:
     """The case of the trained model."""
+    if trained_elsewhere(one.name):
+        return foreign_case(one)
     return case_of(fitted(one), tried(one.seed, one.data))
 
 

@@ -13,12 +13,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import regard.recording as recording
+from regard.claims.claim import Figures, at_least, at_most, claim, must_fail
+from regard.claims.quick import few
 from regard.data.corpora.brackets import KINDS, brackets
 from regard.models.language import BERT, LANGUAGE_MODELS, LanguageModel
 from regard.models.language.bert import Config as BERTConfig
 from regard.models.language.language_model import detached
 
-Figures = dict[str, float]
 Draw = Callable[[torch.Generator], Tensor]  # a batch of tokens (b, n)
 FIRST = 4  # tokens before the first that means something
 
@@ -31,6 +32,7 @@ def learned(
     model = LANGUAGE_MODELS[name].make(dropout=0.0, **config).train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=fastest)
     chance = torch.Generator().manual_seed(seed)
+    steps = few(steps)
     for step in range(steps):
         for group in optimiser.param_groups:
             group["lr"] = fastest * min(1.0, (step + 1) / 20, (steps - step) / (0.3 * steps))
@@ -60,7 +62,22 @@ def said(model: LanguageModel, tokens: Tensor, segment: int = 0) -> Tensor:
     return torch.cat(parts, 1)
 
 
-def tape(seed: int, steps: int = 400, width: int = 32) -> Figures:
+@claim(
+    "C28",
+    group="Flavours of attention",
+    fixed="e04251b",
+    says="An LSTMN attends over earlier tokens and needs no fixed memory.",
+    source="002:65-81",
+    experiment="Nested brackets of four kinds: perplexity of an LSTMN and of an LSTM of as many parameters, "
+    "1,000 steps; how often the LSTMN's highest weight is on the open bracket when its closing one is said.",
+    control="The LSTM.",
+    conditions=[
+        at_most(0.95, "lstmn, perplexity / lstm, perplexity"),
+        at_least(0.7, "looks at the opening bracket"),
+    ],
+    minutes=1.0,
+)
+def tape(seed: int, steps: int = 1000, width: int = 32) -> Figures:
     """C28: an LSTMN against an LSTM of as many parameters on nested brackets: perplexity, where it looks."""
     signs = sorted({sign for kind in KINDS for sign in kind} | set("abcdefgh") | {"\n"})
     number, made = {sign: FIRST + i for i, sign in enumerate(signs)}, brackets(seed, "train")
@@ -93,10 +110,10 @@ def _looks_at_opening(model: Any, tokens: Tensor, number: dict[str, int]) -> flo
     """How often the highest weight is on the open bracket of the token before a closing one is said."""
     opening = {number[kind[0]]: number[kind[1]] for kind in KINDS}
     closing, right, count = set(opening.values()), 0, 0
-    with recording.record(model, "attention") as seen:
+    with recording.record(model, "cell.attention") as seen:
         model(tokens[:, :-1])
     rows = [
-        call.weights[:, 0].argmax(-1) for call in seen["attention"]
+        call.weights[:, 0].argmax(-1) for call in seen["cell.attention"]
     ]  # step t reads token t, from t = 1 on
     for b, row in enumerate(tokens.tolist()):
         opened: list[int] = []
@@ -110,6 +127,18 @@ def _looks_at_opening(model: Any, tokens: Tensor, number: dict[str, int]) -> flo
     return right / max(count, 1)
 
 
+@claim(
+    "C59",
+    group="Positions, heads, depth",
+    fixed="e04251b",
+    says="Encoders see both sides, decoders one.",
+    source="004:1353-1354",
+    experiment="Tokens that follow from the one to the right of them: how often a masked encoder and a "
+    "decoder say them.",
+    control="The decoder, which has not seen the cue.",
+    conditions=[at_least(0.05, "both sides − left side"), must_fail(at_most(0.4, "left side"))],
+    minutes=0.2,
+)
 def both_sides(seed: int, steps: int = 150) -> Figures:
     """C59: tokens whose cue stands right of them, said by an encoder of both sides and by a decoder."""
     symbols = 6
@@ -122,7 +151,7 @@ def both_sides(seed: int, steps: int = 150) -> Figures:
     torch.manual_seed(seed)
     encoder = BERT(BERTConfig(v, embedding=32, inner=64, heads=2, layers=2, dropout=0.0)).train()
     optimiser, chance = torch.optim.AdamW(encoder.parameters(), lr=3e-3), torch.Generator().manual_seed(seed)
-    for _ in range(4 * steps):
+    for _ in range(few(4 * steps)):
         hidden, wanted = encoder.masked(draw(chance))
         optimiser.zero_grad()
         (encoder.loss(hidden, wanted) / len(wanted)).backward()
@@ -140,7 +169,25 @@ def both_sides(seed: int, steps: int = 150) -> Figures:
     }
 
 
-def memories(seed: int, steps: int = 300) -> Figures:
+@claim(
+    "C60",
+    group="Subquadratic attention",
+    fixed="e04251b",
+    says="Cached memory extends the context.",
+    source="004:1356-1358",
+    experiment="A symbol is asked for again after 28 or 60 tokens, segments of 16, one layer: Transformer-XL "
+    "with a memory of 32, a compressive one of 16 and 16 × 4, and neither. That Transformer-XL equals full "
+    "attention where its memory covers the past is a test of the model.",
+    control="A decoder without memory; Transformer-XL beyond its memory.",
+    conditions=[
+        at_least(0.9, "transformer_xl, within", "a memory reaches back"),
+        at_least(0.1, "compressive, beyond − transformer_xl, beyond", "a compressed one further"),
+        must_fail(at_most(0.25, "gpt, within")),
+        must_fail(at_most(0.25, "transformer_xl, beyond")),
+    ],
+    minutes=2.0,
+)
+def memories(seed: int, steps: int = 500) -> Figures:
     """C60: a symbol asked for again after some tokens, within and beyond the reach of a memory.
 
     Segments of 16, one layer; the memory of Transformer-XL has 32 tokens; the compressive one 16 and 16 times
@@ -171,6 +218,22 @@ def memories(seed: int, steps: int = 300) -> Figures:
     return found
 
 
+@claim(
+    "C61",
+    group="Subquadratic attention",
+    fixed="e04251b",
+    says="Heads can learn how far they look; sparse patterns suffice.",
+    source="004:1359-1362",
+    experiment="Text that is local but for one token that comes again far from it: learned spans, pulled to "
+    "be short, against full attention, n = 64, 400 steps.",
+    control="The loss of full attention.",
+    conditions=[
+        at_most(0.3, "mean span, share of n"),
+        at_least(2.0, "longest span, share of n / mean span, share of n"),
+        at_most(1.01, "loss, adaptive / loss, full"),
+    ],
+    minutes=0.5,
+)
 def spans(seed: int, steps: int = 400, n: int = 64) -> Figures:
     """C61: text that is mostly local and in one thing global: learned spans against full attention."""
     symbols = 8

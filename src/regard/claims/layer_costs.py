@@ -124,6 +124,57 @@ def wrong_paths(n: int) -> int:
     return sum(found != wanted for found, wanted in expected)
 
 
+def cells(x: Tensor) -> Tensor:
+    """A recurrent layer step by step, as autograd sees it."""
+    cell = nn.RNNCell(x.shape[-1], x.shape[-1]).to(x.dtype)
+    state, states = torch.zeros_like(x[:, 0]), []
+    for t in range(x.shape[1]):
+        state = cell(x[:, t], state)
+        states.append(state)
+    return torch.stack(states, 1)
+
+
+def sequential(layer: Callable[[Tensor], Tensor], n: int) -> int:
+    """Operations that must follow one another: the longest way through the graph of one layer."""
+    x = torch.randn(1, n, 8, requires_grad=True)
+    longest: dict[Any, int] = {}
+    stack: list[tuple[Any, bool]] = [(layer(x).grad_fn, False)]
+    while stack:
+        node, ready = stack.pop()
+        before = [one for one, _ in node.next_functions if one is not None]
+        if ready:
+            longest[node] = 1 + max((longest[one] for one in before), default=0)
+        elif node not in longest:
+            stack.append((node, True))
+            stack += [(one, False) for one in before]
+    return max(longest.values())
+
+
+def cost_table(n: int = 64) -> list[dict[str, Any]]:
+    """The table of costs as it is measured: exponents of FLOPs, sequential operations, path between ends."""
+    ways: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[int], Layer]]] = {
+        "self-attention": (self_attention, lambda i: averaged(None)),
+        "recurrent": (cells, lambda i: before(2)),  # one position further in each step
+        "convolution": (convolution, lambda i: before(3)),
+        "convolution, dilated": (convolution, lambda i: before(3, 3**i)),
+        "restricted": (restricted, lambda i: averaged(Window(8))),
+    }
+    rows = []
+    for name, (layer, way) in ways.items():
+        counted = LAYERS[name.partition(",")[0]][0]
+        grows = exponent([n, 2 * n], [sequential(layer, n), sequential(layer, 2 * n)])
+        rows.append(
+            {
+                "what": name,
+                "exponent of n": round(exponent(SIZES, [flops(counted, k, 32) for k in SIZES]), 3),
+                "exponent of d": round(exponent(SIZES, [flops(counted, 32, d) for d in SIZES]), 3),
+                "sequential operations, exponent of n": abs(round(grows, 2)),
+                f"path, n = {n}": n - 1 if name == "recurrent" else path(map(way, range(n)), n),
+            }
+        )
+    return rows
+
+
 def table_conditions() -> list[Condition]:
     """Exponents within .05 of the table's."""
     conditions = []

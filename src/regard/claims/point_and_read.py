@@ -12,7 +12,7 @@ from torch import nn
 
 from regard.claims.claim import Figures, at_least, at_most, claim
 from regard.claims.quick import few, remembered, sized
-from regard.data.corpora import ASKED
+from regard.data.corpora import PASSAGES
 from regard.data.corpora.geometry import POINTED
 from regard.data.tokenizer import Tokenizer
 from regard.models.pointers import POINTERS
@@ -26,7 +26,7 @@ TEXTS, TESTED, STEPS = 4000, 500, 700
 @remembered
 def reader_figures(model: str, corpus: str, seed: int, iterations: int = 4) -> Figures:
     """F1 and exact match, per cent, of a reader on other questions."""
-    makes = ASKED[corpus](seed, "train")
+    makes = PASSAGES[corpus](seed, "train")
     questions = list(islice(makes, sized(TEXTS, 64)))
     texts = [text for one in questions for text in (one.passage, one.question)]
     parts = ReadingParts(Tokenizer.train(texts, "lowercase", 200))
@@ -55,7 +55,7 @@ def reader_figures(model: str, corpus: str, seed: int, iterations: int = 4) -> F
         return drawn
 
     descend(system.model, few(STEPS), lambda: loss(batch()), seed)
-    tests = list(islice(ASKED[corpus](seed, "test"), sized(TESTED, 16)))
+    tests = list(islice(PASSAGES[corpus](seed, "test"), sized(TESTED, 16)))
     return dict(system.score(tests).figures)
 
 

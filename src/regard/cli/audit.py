@@ -26,7 +26,9 @@ def audit(
     arguments: list[str] | None = Argument(
         None, metavar="[DIR]... [OPTIONS OF THEIR TASK]", help="Folders of trained runs."
     ),
-    quick: bool = Option(False, "--quick", help="At most 500 texts, and nothing is trained."),
+    quick: bool = Option(
+        False, "--quick", help="At most 500 texts, fewer of large models; nothing is trained."
+    ),
     html: Path | None = Option(None, metavar="FILE", help="The report, for people who build models."),
     plain: Path | None = Option(None, metavar="FILE", help="The same for everyone else: one page, no terms."),
     json_: Path | None = Option(None, "--json", metavar="FILE", help="The report, for programs."),

@@ -10,6 +10,7 @@ from typer import Option
 
 from regard.cli.app import OneLine, app, console, fail, plain_table, remark
 from regard.cli.common import check_picture, exit_on_error, progress_bar, save_picture
+from regard.core.bridges import prefix_of
 
 if TYPE_CHECKING:
     from regard.bench import TimedCase
@@ -27,10 +28,17 @@ Plot = Annotated[
 ]
 
 
+CpuTime = Annotated[
+    bool,
+    Option("--cpu-time", help="Seconds of the processor, not of the clock: for one thread."),
+]
+
+
 @bench.command()
 def attention(
     only: Only = None,
     quick: Quick = False,
+    cpu_time: CpuTime = False,
     as_json: AsJson = False,
     plot: Plot = None,
     run: Path | None = Option(
@@ -42,8 +50,8 @@ def attention(
 ) -> None:
     """Measure attention against scaled_dot_product_attention and nn.MultiheadAttention.
 
-    Groups: sparse (scaled dot + entmax15), memory, softmax, masks, window, heads, decoding, import. 8 heads
-    of width 64.
+    Groups: sparse (scaled dot + entmax15), settings (terms, dropout), memory, softmax, masks, window,
+    mechanisms, heads, decoding, import. 8 heads of width 64; as many threads as OMP_NUM_THREADS says.
 
     Examples:
 
@@ -54,7 +62,7 @@ def attention(
     - `regard bench attention --run runs/en-de`
     """
     if run is None:
-        measure("attention", quick, as_json, plot, only=only)
+        measure("attention", quick, as_json, plot, cpu_time, only=only)
         return
     from regard.bench.attention_of_run import of_run
 
@@ -62,20 +70,65 @@ def attention(
         cases = of_run(run)
     except (OSError, ValueError) as error:
         fail(error)
-    report(cases, f"regard bench attention --run {run}", quick, as_json, plot)
+    report(cases, f"regard bench attention --run {run}", quick, as_json, plot, cpu_time)
 
 
 @bench.command()
-def decoding(quick: Quick = False, as_json: AsJson = False) -> None:
+def costs(as_json: Annotated[bool, Option("--json", help="Print a list of objects.")] = False) -> None:
+    """Measure the lectures' table of costs: self-attention, recurrent, convolutional, restricted layers.
+
+    FLOPs by torch's counter, sequential operations and paths from graphs; nothing by the clock.
+
+    Example: `regard bench costs`
+    """
+    from regard.claims.layer_costs import cost_table
+
+    rows = cost_table()
+    if as_json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        return
+    table = plain_table(*rows[0], right=tuple(rows[0])[1:])
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    console(wide=130).print(table)
+
+
+@bench.command()
+def decoding(
+    quick: Quick = False,
+    as_json: AsJson = False,
+    plot: Plot = None,
+    keys: Path | None = Option(
+        None,
+        "--keys",
+        metavar="FILE",
+        help="Measure certified steps instead, on queries, keys and values of a model (safetensors).",
+    ),
+) -> None:
     """Measure beam search against the `generate` of transformers, with the same weights and outputs.
 
     Needs transformers: `pip install 'regard[hf]'`.
 
-    Example:
+    With --keys: one step of exact sparse decoding that reads codes of the keys, against SDPA and an exact
+    scan; time, bytes read, memory, keys lost. FILE has layerL.keys, layerL.values (key/value heads, n, d),
+    layerL.queries (heads, m, d) for some L, and positions (m).
+
+    Examples:
 
     - `regard bench decoding --json > decoding.json`
+
+    - `regard bench decoding --keys qkv.safetensors --json`
     """
-    measure("decoding", quick, as_json)
+    if keys is None:
+        measure("decoding", quick, as_json, plot)
+        return
+    from regard.bench.certified_step import layers
+
+    try:
+        layers(keys)
+    except ValueError as error:
+        fail(error)
+    measure("certified_step", quick, as_json, plot, keys=keys)
 
 
 @bench.command()
@@ -99,6 +152,48 @@ def flow(only: Only = None, quick: Quick = False, as_json: AsJson = False) -> No
     Example: `regard bench flow --json > flow.json`
     """
     measure("flow", quick, as_json, only=only)
+
+
+@bench.command()
+def growth(
+    mechanisms: str = Option("all", metavar="A,B,…", help="Mechanisms, by comma; or all."),
+    only: Annotated[
+        list[str] | None,
+        Option("--only", metavar="QUANTITY", help="flops, bytes, bytes_materialised or seconds; repeatable."),
+    ] = None,
+    largest: int = Option(16384, min=1024, metavar="N", help="The largest n; the smallest is 256."),
+    quick: Quick = False,
+    as_json: Annotated[
+        bool, Option("--json", help="Print a list of objects: what, slope, interval, …")
+    ] = False,
+    plot: Plot = None,
+) -> None:
+    """Measure how FLOPs, peak bytes and time of each mechanism grow with n, forward + backward.
+
+    FLOPs and bytes are counted, not timed; slopes are of log against log, n = 512 … 8,192, with an interval.
+    With all mechanisms and n up to 16,384 it takes some minutes.
+
+    Examples:
+
+    - `regard bench growth --json > growth.json`
+
+    - `regard bench growth --mechanisms full,local,performer --only flops --plot growth.svg`
+    """
+    from regard.cli.bench_growth import run_growth
+
+    run_growth(mechanisms, only, 2048 if quick else largest, as_json, plot)
+
+
+@bench.command()
+def language(only: Only = None, quick: Quick = False, as_json: AsJson = False) -> None:
+    """Measure language models against a plain torch loop and the `generate` of transformers.
+
+    Groups: training, map (entmax15 against softmax at n = 2,048), memory (segments with a memory against a
+    window that slides by a token), writing (needs transformers: `pip install 'regard[hf]'`).
+
+    Example: `regard bench language --json > language.json`
+    """
+    measure("language_speed", quick, as_json, only=only, command="language")
 
 
 @bench.command()
@@ -146,6 +241,27 @@ def structured(only: Only = None, quick: Quick = False, as_json: AsJson = False,
     measure("structured", quick, as_json, plot, only=only)
 
 
+@bench.command("swapped-model")
+def swapped_model(
+    model: Annotated[Path, typer.Argument(metavar="hf:PATH", help="A language model of transformers.")],
+    text: Path | None = Option(None, metavar="FILE", help="What it reads; random tokens if it is not given."),
+    quick: Quick = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a forward pass of a language model through regard against its own SDPA attention, in turn.
+
+    softmax at 1,024 tokens, entmax15 with scores × 0.35 at 4,096. Needs transformers: `pip install
+    'regard[hf]'`.
+
+    Example: `regard bench swapped-model hf:SmolLM2-135M --text wiki.test.txt`
+    """
+    if prefix_of(model) != "hf":
+        fail(f"swapped-model is for models of transformers: hf:PATH is needed; got {model}.")
+    with exit_on_error("regard bench swapped-model"):
+        path = Path(str(model).partition(":")[2])
+        measure("swapped_model", quick, as_json, path=path, text=text)
+
+
 @bench.command()
 def training(only: Only = None, quick: Quick = False, as_json: AsJson = False) -> None:
     """Measure training against a plain loop around torch.nn.Transformer, and JoeyNMT where it is installed.
@@ -160,7 +276,15 @@ def training(only: Only = None, quick: Quick = False, as_json: AsJson = False) -
     measure("training", quick, as_json, only=only)
 
 
-def measure(name: str, quick: bool, as_json: bool, plot: Path | None = None, **options: Any) -> None:
+def measure(
+    name: str,
+    quick: bool,
+    as_json: bool,
+    plot: Path | None = None,
+    cpu_time: bool = False,
+    command: str = "",
+    **options: Any,
+) -> None:
     """Measure the cases of a file of `regard.bench`, say what is missing for it and what came out.
 
     A file has `cases`; it may have GROUPS of them, `missing`, and FEWER: what `cases` takes with --quick.
@@ -175,11 +299,22 @@ def measure(name: str, quick: bool, as_json: bool, plot: Path | None = None, **o
             remark(line)
     if quick:
         options |= getattr(subject, "FEWER", {})
-    report(list(subject.cases(**options)), f"regard bench {name}", quick, as_json, plot)
+    named = f"regard bench {command or name}"
+    report(list(subject.cases(**options)), named, quick, as_json, plot, cpu_time)
 
 
-def report(cases: "list[TimedCase]", command: str, quick: bool, as_json: bool, plot: Path | None) -> None:
+def report(
+    cases: "list[TimedCase]",
+    command: str,
+    quick: bool,
+    as_json: bool,
+    plot: Path | None,
+    cpu_time: bool = False,
+) -> None:
     """Measure the cases and say what came out."""
+    from dataclasses import replace
+    from time import process_time
+
     from regard.bench.machine import machine
     from regard.bench.speed_report import HEADINGS, cells, curves
     from regard.bench.timing import QUICK, Effort
@@ -188,13 +323,15 @@ def report(cases: "list[TimedCase]", command: str, quick: bool, as_json: bool, p
     with exit_on_error("regard bench"):
         check_picture(plot)
     facts, rows = machine(), []
+    command = f"{command} --cpu-time" if cpu_time else command
     remark("{processor}, {cores} cores, {threads} threads, torch {torch}".format(**facts))
-    if float(facts["load"] or 0) > 1:
+    if float(facts["load"] or 0) > 1 and not cpu_time:
         remark(f"the machine is busy (load {facts['load']}): what is measured now means little")
     with progress_bar("", len(cases)) as show:
         for number, case in enumerate(cases):
             show(number, description=" ".join(filter(None, (case.what, f"n={case.n}", case.scale))))
-            found = case.measure(QUICK if quick else Effort())
+            effort = QUICK if quick else Effort()
+            found = case.measure(replace(effort, clock=process_time) if cpu_time else effort)
             rows.append({**found.json(), "command": command, **facts})
     if as_json:
         print(json.dumps(rows, indent=1, ensure_ascii=False))

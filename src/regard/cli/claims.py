@@ -109,7 +109,9 @@ def run(
     ),
     to: Folder = STORED,
     map: str | None = Option(None, help="A map in the place of ours, where a claim takes one."),
-    model: str | None = Option(None, help="A classifier in the place of ours, where a claim takes one."),
+    model: str | None = Option(
+        None, help="A classifier or hf:PATH in the place of ours, where a claim takes one."
+    ),
     data: Path | None = Option(None, metavar="FILE", help="Texts of your own, where a claim takes them."),
     quick: bool = Option(False, "--quick", help="Two steps of training: whether it runs. Nothing is stored."),
     as_json: AsJson = False,
@@ -126,6 +128,8 @@ def run(
     - `regard claims run --exact`
 
     - `regard claims run C69 --map entmax15 --model attentive_cnn`
+
+    - `regard claims run C65 C69 --model hf:models/minilm-sst2 --data sst2.tsv --seeds 1`
 
     - `regard claims run --missing --longest 2 --within 30`
     """

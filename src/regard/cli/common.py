@@ -70,8 +70,8 @@ def exit_on_error(command: str) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def answer_lines(answer: Callable[[list[str]], Iterator[str]]) -> None:
-    """Write what `answer` says to the lines of standard input, some at a time, in their order.
+def answer_lines(answer: Callable[[list[str]], Iterator[str]], given: list[str] | None = None) -> None:
+    """Write what `answer` says to the lines of standard input, or to those given, some at a time, in order.
 
     A line that cannot be read or answered is named on standard error and has an empty answer; the others are
     answered, and the exit code is 2.
@@ -83,7 +83,8 @@ def answer_lines(answer: Callable[[list[str]], Iterator[str]]) -> None:
         remark(error)
         wrong += 1
 
-    for block in blocks(note):
+    where = "standard input, line" if given is None else "input"
+    for block in blocks(note) if given is None else [given]:
         try:
             written = list(answer(block))
         except WeightsError:
@@ -95,13 +96,14 @@ def answer_lines(answer: Callable[[list[str]], Iterator[str]]) -> None:
                     written += answer([line])
                 except ValueError as why:
                     if len(block) == 1:
-                        raise ValueError(f"standard input, line {number}: {why}") from error
-                    note(f"standard input, line {number}: {why}")
+                        raise ValueError(f"{where} {number}: {why}") from error
+                    note(f"{where} {number}: {why}")
                     written.append("")
         write_lines(written)
         done += len(block)
     if wrong:
-        fail(f"{wrong} of {done:,} lines could not be answered; their answers are empty.")
+        what = "lines" if given is None else "inputs"
+        fail(f"{wrong} of {done:,} {what} could not be answered; their answers are empty.")
 
 
 def write_lines(lines: Iterable[str]) -> None:

@@ -26,7 +26,9 @@ def evaluate(
     Of a translator: BLEU, chrF, exact match, BLEU by length and, with a beam, how many sentences are less
     likely than their greedy translation; with gold alignments (Pharaoh's or NAACL's format) also alignment
     error rate, precision and recall of the links that `regard align` finds. Of an aligner, these alone. Of a
-    classifier: accuracy, macro F1, log loss, and precision and recall of each class.
+    classifier: accuracy, macro F1, log loss, and precision and recall of each class. Of a question answerer:
+    accuracy of each task and their mean, and whether its hops look at the supporting sentences. Of a machine:
+    wrong bits at longer sequences than it was trained on.
 
     Examples:
 

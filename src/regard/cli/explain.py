@@ -26,7 +26,9 @@ AGAINST = "░"  # of the bar of a negative score
 @exit_on_error("regard explain")
 def explain(
     run: Run,
-    text: str = Option(..., metavar="TEXT", help="The text to explain."),
+    text: str = Option(
+        ..., "--text", "--image", metavar="TEXT", help="The text, or the file of a picture, to explain."
+    ),
     method: list[str] | None = Option(
         None, "--method", help="attention, rollout, flow, gradient, …; may be given several times."
     ),
@@ -51,6 +53,8 @@ def explain(
 
     - `regard explain runs/sst --text "a gripping , witty film" --method attention --method leave_one_out`
 
+    - `regard explain runs/fashion --image shoe.png --method leave_one_out --out regions.png`
+
     - `regard explain hf:PATH --text "The keys to the cabinet" --target " are" --against " is"`
     """
     if by not in WAYS:
@@ -67,7 +71,7 @@ def explain(
         for name in names
     ]
     if out is not None:
-        save_picture(explanations_view(found, label), out, quiet=True)
+        save_picture(explanations_view(found, label, system, inputs[0]), out, quiet=True)
     if as_json:
         for one in found:
             print(json.dumps(vars(one), ensure_ascii=False))

@@ -2,11 +2,15 @@
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 from typer import Option
 
-from regard.cli.app import app
+from regard.cli.app import app, console, plain_table, remark
 from regard.cli.common import Device, Run, Threads, exit_on_error, open_run
+
+if TYPE_CHECKING:
+    from regard.memories.decoding_stats import LayerStats
 
 
 @app.command()
@@ -24,7 +28,12 @@ def generate(
     ),
     cache_share: float = Option(0.1, help="How much the cache counts."),
     as_json: bool = Option(
-        False, "--json", help="One JSON object at the end: prompt, text, tokens, log_prob, seed."
+        False, "--json", help="One JSON object at the end: prompt, text, tokens, log_prob, seed, stats."
+    ),
+    stats: bool = Option(
+        False,
+        "--stats",
+        help="Say what steps with a sparse map read, by layer and head.",
     ),
     threads: Threads = None,
     device: Device = "auto",
@@ -39,6 +48,7 @@ def generate(
     - `regard generate runs/text --steps 500 --temperature 0.8 --top-k 40 --seed 7`
     """
     from regard.decoding.cache_pointer import CachePointer
+    from regard.memories import decoding_stats
 
     system = open_run(run, device, "language", threads)
     pointer = CachePointer(cache, cache_share) if cache else None
@@ -62,6 +72,38 @@ def generate(
     )
     if as_json:
         facts = {name: getattr(found, name) for name in ("prompt", "text", "tokens", "log_prob")}
-        print(json.dumps({**facts, "seed": seed}, ensure_ascii=False))
+        read = {path: one.json() for path, one in decoding_stats(system.model).items()}
+        more = {"stats": read} if stats else {}
+        print(json.dumps({**facts, "seed": seed, **more}, ensure_ascii=False))
     else:
         listen("\n")
+    if stats and not as_json:
+        show_stats(decoding_stats(system.model))
+
+
+def show_stats(stats: "dict[str, LayerStats]") -> None:
+    """Print what was read, a line for each layer and head."""
+    if not stats:
+        remark("no step was certified: no map is sparse, or no text was long enough")
+        return
+    table = plain_table(
+        "layer", "head", "steps", "visible", "scored", "support", "keys read", "bytes read", "fallbacks",
+        right=("head", "steps", "visible", "scored", "support", "keys read", "bytes read"),
+    )  # fmt: skip
+    for path, layer in stats.items():
+        others = ", ".join(f"{why} {count}" for why, count in layer.fallbacks.items())
+        table.add_row(
+            path,
+            "",
+            f"{layer.steps}",
+            "",
+            "",
+            "",
+            f"{layer.keys_read:.1%}",
+            f"{layer.bytes_read:.1%}",
+            others,
+        )
+        for number, head in enumerate(layer.heads):
+            means = (f"{x:.1f}" for x in (head.visible, head.scored, head.support))
+            table.add_row("", f"{number}", f"{head.steps}", *means)
+    console(wide=120).print(table)

@@ -33,6 +33,10 @@ def swap(
     window: int = Option(256, min=2, help="Tokens that are read at once."),
     steps: int = Option(100, min=0, help="Of gradient descent; 0: each head is matched with softmax."),
     tokens: int | None = Option(None, min=2, help="At most so many tokens of each file are used."),
+    learn_alpha: bool = Option(
+        False, "--learn-alpha", help="With --fit: learn α of each head, too, from 1.5 on."
+    ),
+    tune: bool = Option(False, "--tune", help="With --fit: tune the weights of q and k, too."),
     full: bool = Option(False, "--full", help="Copy the weights into DIR, too."),
     seed: int = Option(0, help="Of the windows that are drawn."),
     threads: Threads = None,
@@ -41,20 +45,25 @@ def swap(
 
     A trained model expects softmax: with another map its scores need another temperature. With --fit one is
     learned for each head of a language model, and perplexities are said of softmax, of the map before and
-    after, with the mean support. DIR is itself a PATH: hf:DIR.
+    after, with the mean support. --learn-alpha learns α of each head with it, from softmax's 1 to sparsemax's
+    2; --tune the weights of q and k. DIR is itself a PATH: hf:DIR.
 
     Examples:
 
     - `regard swap hf:SmolLM2 --map entmax15 --fit valid.txt --test test.txt --out smol-entmax15`
 
+    - `regard swap hf:smollm2.gguf --fit valid.txt --learn-alpha --tune --steps 300 --out smol-alpha`
+
     - `regard swap hf:models/bert --map sparsemax --temperature 3 --out bert-sparsemax`
     """
     if prefix_of(model) != "hf":
         fail(f"swap is for models of transformers: hf:PATH is needed; got {model}.")
+    if fit is None and (learn_alpha or tune):
+        fail("--learn-alpha and --tune are fitted to a text: give --fit FILE.")
     if out.exists():
         fail(f"{out} is there already; choose another --out.")
     bridge_named("hf")  # says what to install, if it must
-    from regard.bridges.huggingface.opening import SWAPPED, load_parts
+    from regard.bridges.huggingface.opening import SWAPPED, TUNED, load_parts
     from regard.swap import swap as swap_maps
 
     if threads is not None:
@@ -71,18 +80,26 @@ def swap(
         every = attentions_of(theirs).items()
         said["temperatures"] = {path: [temperature] * head_count(one) for path, one in every}
     else:
-        said |= fitted(theirs, tokenizer, map, fit, test, window, steps, tokens, seed)
+        said |= fitted(
+            theirs, tokenizer, map, fit, test, most=tokens, window=window, steps=steps, seed=seed,
+            learn_alpha=learn_alpha, tune=tune,
+        )  # fmt: skip
     out.mkdir(parents=True)
     if full:
         theirs.save_pretrained(out)
         tokenizer.save_pretrained(out)
+    elif said.get("tuned"):
+        from safetensors.torch import save_file
+
+        from regard.bridges.huggingface.head_descent import queries_and_keys
+
+        save_file(dict[str, Any](queries_and_keys(theirs, list(said["temperatures"]))), out / TUNED)
     write_text(out / SWAPPED, json.dumps(said, indent=1) + "\n")
     say(f"hf:{out}")
 
 
 def fitted(
-    theirs: Any, tokenizer: Any, map: str, fit: Path, test: Path | None, window: int, steps: int,
-    most: int | None, seed: int,
+    theirs: Any, tokenizer: Any, map: str, fit: Path, test: Path | None, *, most: int | None, **options: Any
 ) -> dict[str, Any]:  # fmt: skip
     """Fit temperatures with a bar, say what came of it, and return what is kept of it."""
     from dataclasses import asdict
@@ -102,8 +119,8 @@ def fitted(
 
     with progress_bar("softmax", columns=(*COLUMNS, TimeElapsedColumn())) as show:
         found = fit_temperatures(
-            theirs, read(fit), map, test=None if test is None else read(test), window=window, steps=steps,
-            seed=seed, say=lambda what, done, of: show(done, of, description=what),
+            theirs, read(fit), map, test=None if test is None else read(test), **options,
+            say=lambda what, done, of: show(done, of, description=what),
         )  # fmt: skip
     lines = {
         "softmax": found.softmax,
@@ -118,4 +135,7 @@ def fitted(
         f"mean support {found.support:.1f} of at most {found.window:,} keys, "
         f"{found.support_share:.1%} of those a query sees"
     )
+    if found.alphas:
+        every = [alpha for one in found.alphas.values() for alpha in one]
+        say(f"α from {min(every):.2f} to {max(every):.2f}, on average {sum(every) / len(every):.2f}")
     return asdict(found)

@@ -16,12 +16,14 @@ from regard.views.shown_text import shown
 @exit_on_error("regard view")
 def view(
     run: Run,
-    text: str = Option(..., metavar="TEXT", help="What the run reads."),
+    text: str = Option(
+        ..., "--text", "--image", metavar="TEXT", help="What the run reads: a text, or the file of a picture."
+    ),
     out: Path = Option(..., metavar="FILE", help="weights.html, or .png, .svg, .pdf."),
     kind: str | None = Option(
         None,
-        help="heat_map, lines, words, steps, heads or layers; memory: the heads of a Turing machine over "
-        "time. Without it, as fits the run.",
+        help="heat_map, lines, words, steps, heads, layers or image; memory: the heads of a Turing machine "
+        "over time. Without it, as fits the run.",
     ),
     layer: int | None = Option(None, min=1, help="From 1; the last one if it is not given."),
     head: int | None = Option(None, min=1, help="From 1; the mean of the heads if it is not given."),
@@ -29,6 +31,9 @@ def view(
         None, help="Colour words by attention (if it is not given), rollout, gradient, …"
     ),
     second: str | None = Option(None, metavar="TEXT", help="The second text, for runs that take two."),
+    attention: str | None = Option(
+        None, help="cross, encoder or decoder; of one text: answer or text. Without it, from answer to text."
+    ),
     without_sink: bool = Option(
         False, "--without-sink", help="Leave out the weight on the first token, for language models."
     ),
@@ -47,6 +52,10 @@ def view(
 
     - `regard view runs/sst --text "a gripping , witty film" --method leave_one_out --out words.html`
 
+    - `regard view hf:opus-mt-en-de --text "The keys" --attention encoder --kind heads --out heads.html`
+
+    - `regard view runs/fashion --image shoe.png --out weights.png`
+
     - `regard view hf:PATH --text "The keys to the cabinet" --without-sink --out weights.html`
     """
     check_picture(out)
@@ -58,7 +67,11 @@ def view(
     found = inspect(system, text, second=second, name=run.resolve().name)
     chosen = {name: number and number - 1 for name, number in (("layer", layer), ("head", head))}
     try:
-        save_picture(draw(found, kind, method=method, sink=not without_sink, **chosen), out, quiet=True)
+        save_picture(
+            draw(found, kind, method=method, sink=not without_sink, attention=attention, **chosen),
+            out,
+            quiet=True,
+        )
     except OutOfRange as error:
         fail(f"--{error.name} must be from 1 to {error.count}; got {error.got + 1}.")
     say(shown(found.title))

@@ -25,7 +25,7 @@ class Bridge:
     opens: Callable[[Path], bool]  # whether a folder holds one of them
     load: Callable[[Path, str], Any]  # the system in such a folder, on a device
     attentions: Callable[[nn.Module], dict[str, nn.Module]]  # its attentions in a model, by path
-    swap: Callable[..., None]  # swap(model, those of these attentions, map, score, temperature, heads)
+    swap: Callable[..., None]  # swap(model, those of these attentions, map, score, temperature, heads, cache)
     undo: Callable[..., None]  # undo(model, those of these attentions): as they were
     system: Callable[[Any, Any], Any] | None = None  # of a model and its tokenizer, as `load` would make it
     # Why there is nothing to swap in a model of this library; "" of any other model.

@@ -22,6 +22,7 @@ class Place:
     encoded: bool = (
         False  # whether the keys have their positions in them already, as in a cache (`Score.encoded`)
     )
+    cells: Tensor | None = None  # (n, 2): row and column of each key, where the keys are cells of a plane
 
     def rows(self, start: int, stop: int) -> "Place":
         """The place of queries start to stop (not included) of this block."""
@@ -47,6 +48,14 @@ class Place:
         """Keys at 0 … n − 1 and the queries at the last m of these places, as Causal sees them."""
         queries, keys = torch.arange(n - m, n, device=device), torch.arange(n, device=device)
         return Place(queries, keys, lengths, shift=n - m, encoded=encoded)
+
+    @staticmethod
+    def on_grid(m: int, grid: tuple[int, int], device: torch.device) -> "Place":
+        """Keys that are the cells of a plane of rows × columns, row by row, and m queries without a place."""
+        rows, columns = grid
+        keys = torch.arange(rows * columns, device=device)
+        cells = torch.stack([keys // columns, keys % columns], -1)
+        return Place(torch.arange(m, device=device), keys, cells=cells)
 
 
 def _cut(tensor: Tensor | None, start: int, stop: int) -> Tensor | None:

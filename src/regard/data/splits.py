@@ -25,5 +25,10 @@ def held_out(
     count = _counts[key]
     if count < 2:
         raise DataError(f"{files[0]} has {count} {what}; at least 2 are needed, one of them held out.")
-    stride = max(10 if count >= 10 else 2, count // most)
-    return (one for i, one in enumerate(read()) if (i % stride == 0) == (part == "valid"))
+    step = stride(count, most)
+    return (one for i, one in enumerate(read()) if (i % step == 0) == (part == "valid"))
+
+
+def stride(count: int, most: int) -> int:
+    """Every so many examples one is held out, about `most` of `count`."""
+    return max(10 if count >= 10 else 2, count // most)

@@ -14,6 +14,7 @@ from regard.data.segments import by_word
 from regard.explanations.methods import METHODS, explain
 from regard.tasks.system import System
 from regard.views.base_view import MatrixView
+from regard.views.image import image as image_view
 from regard.views.words import words as words_view
 
 POSITIONS = 4096  # tokens that are explained at once, padding included
@@ -106,8 +107,12 @@ def to_words(scores: Tensor, words: Sequence[Sequence[int]]) -> list[Tensor]:
     return [by_word(row[None, : len(of)], of, [0])[0] for row, of in zip(scores, words, strict=True)]
 
 
-def explanations_view(found: Sequence[Explanation], label: str | None = None) -> MatrixView:
+def explanations_view(
+    found: Sequence[Explanation], label: str | None = None, system: System | None = None, given: Any = None
+) -> MatrixView:
     """A text once for each method, words coloured by their scores; `label` is the class that was asked for.
+
+    Of a system that looks at pictures, the picture `given` once for each method, without scores below 0.
 
     Scores of different methods are not on one scale: each is shown as its share of the scores of its method.
     """
@@ -117,4 +122,9 @@ def explanations_view(found: Sequence[Explanation], label: str | None = None) ->
     title = f"predicted: {first.label} (probability {first.probability:.3f}){asked}"
     caption = "Scores as shares of the sum of their row, signs aside; below 0, orange, is evidence against."
     names = [one.method for one in found]
+    if system is not None and system.picture == "image":
+        over = system.drawn_picture(system.answer([given])[0])
+        caption = "Scores above 0, as shares of all; each panel has its own scale."
+        shares, seen = scores.clamp(min=0), system.receptive
+        return image_view(shares, over, names, grid=system.grid, receptive=seen, title=title, caption=caption)
     return words_view(scores, first.words, names, shares=True, title=title, caption=caption)

@@ -194,7 +194,7 @@ def _stacked(
     reader = named.get("reader")
     layers, declared = [], True
     for path in order:
-        weights, mask = _with_heads(seen[path].weights), seen[path].mask
+        weights, mask = _with_heads(seen[path].over_tokens), seen[path].mask
         residual = path in named.get("self", []) if reader else weights.shape[-2] == weights.shape[-1]
         transformed = _transformed(asked.model.get_submodule(path), seen[path]) if values else None
         layers.append(Layer(weights, residual, transformed))

@@ -29,7 +29,7 @@ from regard.core.shapes import check, check_rate
 from regard.maps.table import facts_of
 from regard.masks import Causal, Mask, Window, as_mask
 from regard.masks.mask import Given
-from regard.memories import Branches, KeyValue
+from regard.memories import Branches, KeyValue, cache_for
 from regard.scores import Score
 
 SMALL = 0.5  # initial gain of queries and keys for sparse maps: a key of weight 0 gets no gradient
@@ -120,7 +120,7 @@ class MultiHead(Attentive):
         check("query", query, "... m width", width=self.width)
         check("keys", keys, "... n key_width", key_width=self.key_width)
         check("values", values, "... n value_width", value_width=self.value_width)
-        mask, sees = None if mask is None else as_mask(mask), None
+        mask, sees, own = None if mask is None else as_mask(mask), None, keys is query
         across = keys is not query and not (
             mask and any(isinstance(p, Causal | Window) for p in mask.parts())
         )
@@ -147,11 +147,23 @@ class MultiHead(Attentive):
             lengths = None if mask is None else mask.lengths()
             place = place or Place.default(q.shape[-2], k.shape[-2], q.device, lengths)
             place = replace(place, encoded=True)
+        return self._run(q, k, v, mask, sees, place, cache, (query, keys, values) if not own else (query,))
+
+    def _run(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, sees: Tensor | None, place: Place | None,
+        cache: KeyValue | None, inputs: tuple[Tensor, ...],
+    ) -> Attended:  # fmt: skip
+        """Attend with what is projected and cleaned; `inputs` are those before, one in self-attention."""
         dropout = self.dropout if self.training else 0.0
         return run(
             q, k, v, self.score, self.map, mask, sees, place, dropout, self, self._joined,
             sink=self.sink, groups=self.groups, value_term=self.value_term,
+            codes=None if cache is None else cache.codes,
         )  # fmt: skip
+
+    def new_cache(self) -> KeyValue:
+        """An empty cache for the keys and values of this attention: with codes, if its map is sparse."""
+        return cache_for(self.map)
 
     def step(self, x: Tensor, past: Branches, layer: int) -> Tensor:
         """Self-attention of the next position of r hypotheses, x (r, 1, width): its context (r, 1, width).
@@ -200,7 +212,7 @@ class MultiHead(Attentive):
         if mask is not None:
             seen, _ = as_mask(mask).seen(1, keys.shape[-2], keys.dim() - 1, keys.device)
             keys, values = zeroed(keys, by_any_head(seen)), zeroed(values, by_any_head(seen))
-        cache = KeyValue(grows=False, clean=mask is not None)
+        cache = cache_for(self.map, grows=False, clean=mask is not None)
         self._projected(keys, values, cache, None)
         return cache
 

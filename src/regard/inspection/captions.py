@@ -11,6 +11,7 @@ SCORES = {  # what a method needs, and what it then does
     "outputs": "by what the answer is without each word",
 }
 
+FEW = 6  # paths that are listed
 NO_SINK = " The weight on the first token is left out, and the rest renormalised."
 
 
@@ -19,10 +20,18 @@ def weights_caption(inspected: Inspected, layer: int | None, head: int | None) -
 
     Without a head it is their mean; without a layer, all layers and heads.
     """
-    words = inspected.system.picture == "words"  # of one answer
-    rows, units = inspected.system.rows, inspected.system.units
+    system = inspected.system
+    words = system.picture == "words" or len(inspected.rows) == 1  # of one answer
+    rows, units = system.rows, system.units
     between = "over" if words else f"from each word of the {rows} to"
-    what = f"Attention weights of {inspected.name} {between} the {units} of the text"
+    what = f"Attention weights of {inspected.name} {between} the {units} of the {system.whole}"
+    if system.picture == "image":
+        which = "" if layer is None else position(layer, len(inspected.weights), head, system.heads)
+        down, across = system.grid
+        return (
+            f"{what}{f': {which}' if which else ''}, {_mechanism(inspected)}; {down} × {across} regions. A "
+            "region may have seen more of the picture than it covers; a weight of exactly 0 is not drawn."
+        )
     if layer is None:
         return f"{what}, all layers and heads: {_mechanism(inspected)}; between {units}, not subwords."
     which = position(layer, len(inspected.weights), head, inspected.system.heads)
@@ -37,10 +46,11 @@ def weights_caption(inspected: Inspected, layer: int | None, head: int | None) -
     )
 
 
-def self_attention_caption(inspected: Inspected, which: str) -> str:
-    """Which self-attention is shown."""
+def self_attention_caption(inspected: Inspected, which: str, of_answer: bool = False) -> str:
+    """Which self-attention is shown: among the words of the text, or of the answer."""
+    among = "answer as it wrote" if of_answer else "text before it answered"
     return (
-        f"Self-attention of {inspected.name} among the words of the text before it answered "
+        f"Self-attention of {inspected.name} among the words of the {among} "
         f"{inspected.said}: {which}, {_mechanism(inspected)}; between words, not subwords."
     )
 
@@ -51,7 +61,8 @@ def scores_caption(inspected: Inspected, method: str) -> str:
     probability = inspected.probabilities.get(inspected.said)
     answer = inspected.said if probability is None else f"{inspected.said} ({probability:.3f})"
     what = SCORES[METHODS[method].needs]
-    return f"Scores of the words by {method}, for the answer {answer} of {inspected.name}: {what}.{signs}"
+    scored = f"Scores of the {inspected.system.units} by {method}"
+    return f"{scored}, for the answer {answer} of {inspected.name}: {what}.{signs}"
 
 
 def change_caption(inspected: Inspected) -> str:
@@ -60,8 +71,13 @@ def change_caption(inspected: Inspected) -> str:
     if not listed:
         return ""
     if inspected.how == "delete":
+        if inspected.system.picture == "image":
+            return f"Painted in the mean colour: {listed}. {inspected.name} did not see it."
         return f"Deleted from the text: {listed}. {inspected.name} did not read it."
-    paths = ", ".join(inspected.system.masked_paths)
+    masked = inspected.system.masked_paths
+    paths = (
+        ", ".join(masked) if len(masked) <= FEW else f"{masked[0]} and {len(masked) - 1} further attentions"
+    )
     return (
         f"In {paths} the weight on {listed} is 0 and the rest is renormalised. "
         "Other hidden states may still carry it."

@@ -46,9 +46,17 @@ def controls(system: System) -> list[Control]:
     """What can be chosen of a system."""
     layers, heads, explained = len(system.layer_names), system.heads, methods(system)
     when: dict[str, list[Value]] = {"method": [ATTENTION]} if explained else {}
-    found = []
+    found, among = [], when
+    if len(system.attentions) > 1:
+        named: list[tuple[Value, str]] = [(name, name) for name in system.attentions]
+        found.append(Control("attention", "Attention", named, system.attentions[0], when))
+        if layers == 1:  # the others have more
+            among, layers = (
+                {**when, "attention": list(system.attentions[1:])},
+                len(system.attention_paths["self"]),
+            )
     if layers > 1:
-        found.append(Control("layer", "Layer", _counted(layers), layers - 1, when))
+        found.append(Control("layer", "Layer", _counted(layers), layers - 1, among))
     if heads > 1:
         found.append(Control("head", "Head", [(None, "mean of all"), *_counted(heads)], None, when))
     if system.sinks:

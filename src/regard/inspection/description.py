@@ -30,6 +30,7 @@ def describe(system: System) -> dict[str, Any]:
         "example": system.example,
         "examples": system.examples,
         "second": system.takes_second,
+        "pictures": system.picture == "image",
         "changes": ["mask", "delete"] if system.masked_paths else ["delete"],
     }
 

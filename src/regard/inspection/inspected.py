@@ -16,6 +16,7 @@ from regard.data.segments import Segments, by_word
 from regard.tasks.system import System
 
 How = Literal["none", "mask", "delete"]
+TEXT, ANSWER = ("encoder", "text"), "decoder"  # names of self-attentions: over the text, over the answer
 FIRST = "(first)"  # a position before the words, as BERT's [CLS]
 CHARACTERS = 32  # of a text for each token it may have: longer texts are refused before any work
 POSITIONS = 2048  # tokens that are read as one batch, padding included
@@ -99,6 +100,26 @@ class Inspected:
         return self.weights[layer].mean(0) if head is None else self.weights[layer][head]
 
 
+def showing(inspected: Inspected, name: str | None) -> Inspected:
+    """The same with another of `System.attentions` in the place of that from answer to text.
+
+    Self-attention is shown between words alone, without special tokens; over the answer with its start.
+    """
+    if name not in (*TEXT, ANSWER) or inspected.answer is None:
+        return inspected
+    if name in TEXT:
+        layers, source = self_attention(inspected)
+        ahead = len(source) - len(inspected.source)
+        weights = [layer[..., ahead:, ahead:] for layer in layers]
+        return replace(inspected, weights=weights, rows=inspected.source)
+    with inspected.system.masking(inspected.masked):
+        layers = inspected.system.answer_weights(inspected.answer)
+    word_of = inspected.system.answer_segments(inspected.answer).word_of
+    weights = [by_word(layer, [0, *(1 + word for word in word_of)], word_of) for layer in layers]
+    words = [FIRST, *inspected.rows]
+    return replace(inspected, weights=weights, words=words, columns=list(range(len(words))), changed=[])
+
+
 def without_sink(inspected: Inspected) -> Inspected:
     """The same without the weight on the first key, the rest of each row divided by its sum.
 
@@ -147,7 +168,8 @@ def prepare(
 ) -> Inspected:
     """What `inspect` takes, checked and cut into tokens and words: ready for `answer_prepared`."""
     for what, given in (("text", text), ("second text", second or "")):
-        _check_count(what, len(given), "characters", None if longest is None else CHARACTERS * longest)
+        most = None if longest is None else system.most_characters or CHARACTERS * longest
+        _check_count(what, len(given), "characters", most)
     whole = system.segments(text)
     for word in words:
         if not 0 <= word < len(whole.words):
@@ -155,8 +177,9 @@ def prepare(
     if how == "mask" and not system.masked_paths:
         raise InvalidRequest(f"{name} has no attention to the text: there is nothing to mask.")
     changed = set() if how == "none" else set(words)
-    columns = [i for i in range(len(whole.words)) if how != "delete" or i not in changed]
-    read = system.segments(*whole.remaining(changed)) if how == "delete" and changed else whole
+    read, columns = whole, list(range(len(whole.words)))
+    if how == "delete" and changed:
+        read, columns = system.without(whole, changed)
     _check_count("text", len(read.tokens), "tokens", longest)
     _check_second(system, name, second, longest)
     if columns and not read.tokens:

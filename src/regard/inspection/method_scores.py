@@ -16,7 +16,7 @@ ATTENTION = "attention"  # the method whose scores are the weights themselves
 def methods(system: System) -> list[str]:
     """The methods of METHODS that can explain its answers, attention first; empty if none can."""
     try:
-        case = system.case([system.input("a", "a" if system.takes_second else None)])
+        case = system.case([system.sample])
     except ValueError:
         return []
     if case.subject is None:

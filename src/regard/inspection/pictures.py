@@ -15,10 +15,13 @@ from regard import views
 from regard.inspection import captions
 from regard.inspection.control import LEFT_OUT, Value, controls, resolve_options
 from regard.inspection.inspected import (
+    ANSWER,
+    TEXT,
     Inspected,
     InvalidRequest,
     OutOfRange,
     self_attention,
+    showing,
     without_sink,
 )
 from regard.inspection.method_scores import ATTENTION, word_scores
@@ -26,7 +29,7 @@ from regard.views.base_view import MatrixView, View
 from regard.views.shown_text import shown as clean
 
 DRAWN: list[Callable[..., Any]] = [
-    views.heat_map, views.lines, views.words, views.steps, views.heads, views.layers,
+    views.heat_map, views.lines, views.words, views.steps, views.heads, views.layers, views.image,
 ]  # fmt: skip
 KINDS = {drawn.__name__: drawn for drawn in DRAWN}
 WHOLE = ("heads", "layers")  # these show all layers at once
@@ -42,21 +45,30 @@ def draw(
     head: int | None = None,
     method: str | None = None,
     sink: bool = True,
+    attention: str | None = None,
 ) -> View:
     """A view of one of KINDS; layer and head from 0, without them the last layer and the mean of its heads.
+
+    `attention` is one of `System.attentions`, as encoder, decoder or cross; default: from answer to text.
 
     `method`, of METHODS, colours words by its scores instead of by weights. With sink=False the weight on the
     first token, which decoders look at whatever it is, is left out, and the rest renormalised.
     """
     system = inspected.system
-    if not sink:
-        if not system.sinks:
-            raise InvalidRequest(f"{inspected.name} is no decoder: there is no sink to leave out.")
-        inspected = without_sink(inspected)
-    kind = kind or system.picture
+    if not sink and not system.sinks:
+        raise InvalidRequest(f"{inspected.name} is no decoder: there is no sink to leave out.")
+    if attention is not None and attention not in system.attentions:
+        known = ", ".join(system.attentions) or "one alone"
+        raise InvalidRequest(f'no attention "{attention}" of {inspected.name}. Known: {known}.')
+    inspected = showing(inspected, attention)
+    inspected = inspected if sink else without_sink(inspected)
+    among = attention in (*TEXT, ANSWER)  # words of one text
+    kind = kind or ("heat_map" if among else system.picture)
     if kind not in KINDS:
         raise InvalidRequest(f'no kind "{kind}". Known: {", ".join(KINDS)}.')
     chosen = layer is not None or head is not None
+    if kind == "image" and system.picture != "image":
+        raise InvalidRequest(f"kind image is for systems that look at pictures; {inspected.name} does not.")
     if kind in WHOLE and chosen:
         raise InvalidRequest(f"kind {kind} shows all layers: layer and head are for the others.")
     if inspected.answer is None:
@@ -64,12 +76,12 @@ def draw(
     if method is not None:
         resolve_options(controls(system), {"method": method})
     if method not in (None, ATTENTION):
-        if kind != "words" or chosen:
+        if kind not in ("words", "image") or chosen:
             raise InvalidRequest("method colours the words: it goes with kind words, without layer and head.")
         return _scored(inspected, method)
     if not system.layers:
         raise InvalidRequest(f"{inspected.name} has no attention.")
-    cross = kind == "words" or system.picture != "words"  # else self-attention is shown
+    cross = among or kind == "words" or system.picture != "words"  # else self-attention is shown
     if kind == "steps" and not cross:
         others = ", ".join(one for one in KINDS if one != kind)
         raise InvalidRequest(
@@ -83,17 +95,34 @@ def draw(
     if kind not in WHOLE:
         layer, weights = _pick(found, layer, head)
         which = captions.position(layer, len(found), head, len(found[0]))
-    if cross:
-        caption = captions.weights_caption(inspected, layer, head) + (not sink) * captions.NO_SINK
+    if cross and not among:
+        caption = captions.weights_caption(inspected, layer, head)
     else:
-        caption = captions.self_attention_caption(inspected, which)
+        caption = captions.self_attention_caption(inspected, which, of_answer=attention == ANSWER)
+    caption += (not sink) * captions.NO_SINK
     rows, ahead = inspected.rows if cross else source, len(source) - len(inspected.source)
-    view: MatrixView = KINDS[kind](weights, source, rows, title=inspected.title, caption=caption)
-    return replace(view, unknown=_unknown(inspected, ahead))
+    view = _view(inspected, kind, weights, source, rows, title=inspected.title, caption=caption)
+    return replace(view, unknown=() if attention == ANSWER else _unknown(inspected, ahead))
+
+
+def _view(
+    inspected: Inspected, kind: str, weights: Any, source: list[str], rows: list[str], **said: Any
+) -> MatrixView:
+    """A view of one of KINDS; where pictures were looked at, over the picture."""
+    if kind != "image":
+        view: MatrixView = KINDS[kind](weights, source, rows, **said)
+        return view
+    system = inspected.system
+    picture, seen = system.drawn_picture(inspected.answer), system.receptive
+    return views.image(weights, picture, rows, grid=system.grid, receptive=seen, **said)
 
 
 def _scored(inspected: Inspected, method: str) -> MatrixView:
     scores, caption = word_scores(inspected, method), captions.scores_caption(inspected, method)
+    if inspected.system.picture == "image":  # what speaks against the answer is left as it is
+        shares = scores.clamp(min=0) / scores.abs().sum().clamp(min=1e-12)
+        over = _view(inspected, "image", shares[None], [], [inspected.said], title=inspected.title)
+        return replace(over, caption=caption, note=OTHERS)
     view = views.words(scores, inspected.source, [inspected.said], shares=True, title=inspected.title)
     return replace(view, caption=caption, note=OTHERS, unknown=_unknown(inspected))
 
@@ -126,26 +155,38 @@ def picture_data(inspected: Inspected, options: Mapping[str, Value]) -> tuple[di
         data = _scored(inspected, str(method)).data()
         data["matrices"][0] |= {"options": dict(options), "caption": data["caption"]}
         return data, True
-    left_out = options.get("sink") == LEFT_OUT
+    left_out, name = options.get("sink") == LEFT_OUT, options.get("attention")
+    inspected = showing(inspected, None if name is None else str(name))
     inspected = without_sink(inspected) if left_out else inspected
     layers, heads = len(inspected.weights), len(inspected.weights[0])
     every = list(product(range(layers), (None, *range(heads)) if heads > 1 else (None,)))
     complete = len(every) * len(inspected.source) * len(inspected.rows) <= CELLS
     if not complete:
         wanted = {"layer": layers - 1, "head": None, **options}
-        every = [one for one in every if one == (wanted["layer"], wanted["head"])]
+        layer = wanted["layer"] if layers > 1 else 0
+        every = [one for one in every if one == (layer, wanted["head"])]
+    if not every:
+        raise InvalidRequest(f"this attention has {layers} layers of {heads} heads.")
     named = {_name(*one, layers, heads): inspected.matrix(*one) for one in every}
-    view: MatrixView = KINDS[inspected.system.picture](named, inspected.source, inspected.rows)
-    data = replace(view, unknown=_unknown(inspected)).data()
+    kind = "heat_map" if name in (*TEXT, ANSWER) else inspected.system.picture
+    view = _view(inspected, kind, named, inspected.source, inspected.rows)
+    data = replace(view, unknown=() if name == ANSWER else _unknown(inspected)).data()
     for matrix, (layer, head) in zip(data["matrices"], every, strict=True):
-        chosen = {"layer": layer, "head": head}
+        chosen = {"layer": options.get("layer", layer) if layers == 1 else layer, "head": head}
         shown = {name: chosen.get(name, value) for name, value in options.items()}
         matrix |= {
             **chosen,
             "options": shown,
-            "caption": clean(captions.weights_caption(inspected, layer, head) + left_out * captions.NO_SINK),
+            "caption": clean(_caption(inspected, name, layer, head) + left_out * captions.NO_SINK),
         }
     return data, complete
+
+
+def _caption(inspected: Inspected, name: Value, layer: int, head: int | None) -> str:
+    if name not in (*TEXT, ANSWER):
+        return captions.weights_caption(inspected, layer, head)
+    which = captions.position(layer, len(inspected.weights), head, len(inspected.weights[0]))
+    return captions.self_attention_caption(inspected, which, of_answer=name == ANSWER)
 
 
 def _name(layer: int, head: int | None, layers: int, heads: int) -> str:

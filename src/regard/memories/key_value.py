@@ -7,13 +7,23 @@ autograd graph.
 """
 
 import copy
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor
 
+from regard.backends.key_codes import KeyCodes
 from regard.core.errors import ShapeError
 
 ROOM = 16  # least spare capacity, in positions
+
+
+class Carried(Protocol):
+    """A state that is never changed in place."""
+
+    def select(self, index: Tensor) -> "Carried":
+        """These rows of the first axis."""
+        ...
 
 
 class KeyValue:
@@ -25,6 +35,7 @@ class KeyValue:
         self._keys: Tensor | None = None  # exactly n positions, or a buffer with spare capacity
         self._values: Tensor | None = None
         self._n = 0
+        self.carried: Carried | None = None  # what an attention keeps beside keys: a recurrent state
         self._taken = [0]  # positions of the buffer used by this cache or by a copy that shares it
 
     def __len__(self) -> int:
@@ -39,6 +50,11 @@ class KeyValue:
     def values(self) -> Tensor:
         """(..., n, d_v)."""
         return _upto(self._values, self._n)
+
+    @property
+    def codes(self) -> tuple[KeyCodes, int, int] | None:
+        """Codes of the keys, and between which positions of their buffers these are; None: there are none."""
+        return None
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Append keys (..., k, d_k) and values (..., k, d_v); returns all so far."""
@@ -64,7 +80,7 @@ class KeyValue:
         self._n = need
         return self.keys, self.values
 
-    def copy(self) -> "KeyValue":
+    def copy(self) -> Self:
         """An independent cache with the same keys and values."""
         return copy.copy(self)
 
@@ -73,6 +89,8 @@ class KeyValue:
         if self._keys is not None and self._values is not None:
             self._keys, self._values = self._picked(self.keys, index), self._picked(self.values, index)
             self._taken = [self._n]
+        if self.carried is not None:
+            self.carried = self.carried.select(index)
 
     def _picked(self, x: Tensor, index: Tensor) -> Tensor:
         """Rows of x (b, ..., n, d); in a growing cache with capacity for the next position."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # models import this file
     from regard.models.algorithm.algorithm_model import AlgorithmModel
     from regard.models.answering.answer_model import AnswerModel
     from regard.models.classifiers.classifier_model import ClassifierModel
+    from regard.models.images.image_model import ImageModel
     from regard.models.language.language_model import LanguageModel
     from regard.models.pointers.pointer_model import PointerModel
     from regard.models.readers.reader_model import ReaderModel
@@ -56,6 +57,9 @@ def registrar(table: Table[Any]) -> Callable[[type[Any]], Callable[[K], K]]:
 TRANSLATORS: "Table[Entry[SequenceModel[Any, Any]]]" = Table("model", {})
 CLASSIFIERS: "Table[Entry[ClassifierModel]]" = Table("classifier", {})
 LANGUAGE_MODELS: "Table[Entry[LanguageModel]]" = Table("language model", {})
+CAPTIONERS: "Table[Entry[SequenceModel[Any, Any]]]" = Table("captioner", {})
+QUESTION_MODELS: "Table[Entry[Any]]" = Table("model of questions", {})
+IMAGE_MODELS: "Table[Entry[ImageModel]]" = Table("image model", {})
 ANSWER_MODELS: "Table[Entry[AnswerModel]]" = Table("answer model", {})
 ALGORITHM_MODELS: "Table[Entry[AlgorithmModel]]" = Table("algorithm model", {})
 READERS: "Table[Entry[ReaderModel]]" = Table("reader", {})
@@ -63,6 +67,9 @@ POINTERS: "Table[Entry[PointerModel]]" = Table("model that points", {})
 register_translator = registrar(TRANSLATORS)
 register_classifier = registrar(CLASSIFIERS)
 register_language_model = registrar(LANGUAGE_MODELS)
+register_image_model = registrar(IMAGE_MODELS)
+register_captioner = registrar(CAPTIONERS)
+register_question_model = registrar(QUESTION_MODELS)
 register_answer_model = registrar(ANSWER_MODELS)
 register_algorithm_model = registrar(ALGORITHM_MODELS)
 register_reader = registrar(READERS)

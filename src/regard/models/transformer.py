@@ -25,6 +25,7 @@ from regard.heads import MultiHead
 from regard.masks import Causal, Lengths, Mask
 from regard.memories import Branches, KeyValue
 from regard.models.entries import register_translator
+from regard.models.parts.attention_choice import make_heads
 from regard.models.parts.biases import Biases, expected_fertility
 from regard.models.parts.bidirectional import check_source
 from regard.models.parts.copy_mechanism import Copy, CopyState, make_copying
@@ -34,6 +35,7 @@ from regard.models.parts.named_components import check_choice, make_map, with_te
 from regard.models.parts.residual import Residual
 from regard.models.sequence_model import Hidden, Rows, SequenceModel, by_hypothesis, by_sentence
 from regard.positions import Learned, Relative, Sinusoidal
+from regard.scores import Score
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class Config:
     activation: Literal["relu", "gelu"] = "relu"
     tied: Literal["no", "target", "all"] = "target"  # embeddings tied to the output; "all": both
     bias: tuple[str, ...] = ()  # of the cross-attention: "position" …: `parts/biases.py`
+    attention: str = "full"  # of the self-attentions, or another mechanism: `regard.MECHANISMS`
+    decoder_attention: str = ""  # that of the decoder, where it is another: some cannot be causal
     copy: Copy = "no"  # or "gate" or "sentinel": source tokens can be copied, also unknown ones
 
 
@@ -107,7 +111,7 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: Config):
         super().__init__()
-        self.attention = _heads(config, own=True)
+        self.attention = _heads(config, own=True, causal=True)
         self.cross, self.biases = _heads(config), Biases.of(config.bias)
         self.feed_forward = FeedForward(config.width, config.inner, config.activation)
         self.around = nn.ModuleList(Residual(config.width, config.norm, config.dropout) for _ in range(3))
@@ -216,17 +220,25 @@ class Transformer(SequenceModel[Memory, State]):
         return embedded
 
 
-def _heads(config: Config, *, own: bool = False) -> MultiHead:
+def _heads(config: Config, *, own: bool = False, causal: bool = False) -> MultiHead:
     each = config.width // config.heads
     terms = [] if own else Biases.of(config.bias).terms()
-    score = with_terms(config.score, each, each, terms)
-    if own and config.positions == "relative":
-        score = score + Relative(each, config.reach)
-    heads = MultiHead(
+
+    def score(name: str) -> Score:
+        made = with_terms(name, each, each, terms)
+        return made + Relative(each, config.reach) if own and config.positions == "relative" else made
+
+    attention = config.attention if own else "full"
+    if causal and config.decoder_attention:
+        attention = config.decoder_attention
+    heads = make_heads(
+        attention,
         config.width,
         config.heads,
         score=score,
+        named=config.score,
         map=make_map(config.map, learn_alpha=config.learn_alpha, heads=config.heads),
+        causal=causal,
     )
     nn.init.xavier_uniform_(heads.W_o.weight)
     return heads

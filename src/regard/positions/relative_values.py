@@ -4,8 +4,8 @@
 
 w_d is the weight of all keys at clipped distance d.
 
-Computed from w, (..., m, 2r + 1): 2r − 1 diagonals of the weights, and two sums for all that is farther away.
-Calls with it take the plain or the block backend.
+Computed from w, (..., m, 2r + 1). The flash and sparse backends need the weights of the keys near a block of
+queries alone: to all that is farther away one of two vectors is added before it is weighted.
 
 Shaw, Uszkoreit & Vaswani (2018), "Self-Attention with Relative Position Representations", arXiv:1803.02155,
 Eq. 3 (their aᴷ is `Relative`).

@@ -25,12 +25,16 @@ class Temperature(Wrapped):
     def __init__(
         self,
         score: str | Callable[..., Tensor] = "scaled_dot",
-        temperature: float | Sequence[float] = 1.0,
+        temperature: float | Sequence[float] | Tensor = 1.0,
         *,
         heads: int | None = None,
         learn: bool = False,
     ):
         super().__init__(score)
+        if isinstance(temperature, Tensor):
+            if temperature.requires_grad:
+                raise TypeError("a temperature that is learned is made here: give numbers, and learn=True.")
+            temperature = temperature.tolist()
         each = [temperature] * (heads or 1) if isinstance(temperature, int | float) else list(temperature)
         if heads not in (None, len(each)) or not each:
             raise ValueError(f"there must be a temperature for each of {heads} heads; got {len(each)}.")

@@ -74,6 +74,7 @@ class RunFacts(Strict):
     example: str = Field(description="a text to begin with; may be empty")
     examples: list[str] = Field(description="a few of these; may be empty")
     second: bool = Field(description="whether it takes a second text")
+    pictures: bool = Field(description="whether a text is a picture: data:image/png;base64,…")
     changes: list[How] = Field(description="what can be done to words")
     controls: list[ControlFacts]
     audit: str = Field(description="where the page of its audit is; empty if it has none")

@@ -13,10 +13,11 @@ from regard.audits.audit_folder import FOLDER, KINDS
 from regard.audits.report import Report
 from regard.audits.report_page import page
 from regard.core.errors import RunError
+from regard.data.text import DataError
 from regard.inspection.captions import change_caption
 from regard.inspection.control import Control, Value, controls, resolve_options
 from regard.inspection.description import check_inspectable, describe
-from regard.inspection.inspected import Inspected, InvalidRequest, answer_prepared, prepare
+from regard.inspection.inspected import ANSWER, Inspected, InvalidRequest, answer_prepared, prepare
 from regard.inspection.pictures import picture_data
 from regard.runs.folder import open_system
 from regard.serve.worker import single_threaded
@@ -85,9 +86,10 @@ class ServedRun:
             try:
                 options[i] = resolve_options(self.controls, one.get("options", {}))
                 asked = (one.get("second"), one.get("words", ()), one.get("how", "none"))
+                self.system.check_received(one["text"])
                 prepared[i] = prepare(self.system, one["text"], *asked, self.name, longest)
-            except (InvalidRequest, RunError) as error:
-                refused[i] = error
+            except (InvalidRequest, RunError, DataError) as error:
+                refused[i] = error if not isinstance(error, DataError) else InvalidRequest(str(error))
         answered = dict(zip(prepared, answer_prepared(list(prepared.values())), strict=True))
         for i in range(len(requests)):
             found = refused[i] if i in refused else answered[i]
@@ -106,7 +108,7 @@ class ServedRun:
             "words": [shown(word) for word in found.words],
             "unknown": found.unknown,
             "changed": found.changed,
-            "columns": found.columns,
+            "columns": [] if chosen.get("attention") == ANSWER else found.columns,
             "answer": shown(found.said),
             "answer_words": [shown(word) for word in found.rows],
             "log_prob": found.log_prob,
@@ -137,5 +139,6 @@ def open_runs(folders: Sequence[Path]) -> dict[str, ServedRun]:
             check_inspectable(system)
             found[name] = ServedRun(name, system)
             with suppress(Exception):  # whoever asks will be told
-                list(found[name].answers([{"text": "a", "second": "a" if system.takes_second else None}]))
+                text = system.example or "a"
+                list(found[name].answers([{"text": text, "second": "a" if system.takes_second else None}]))
     return found

@@ -74,6 +74,7 @@ class AnsweringTraining(Training):
     steps: int = setting(12_000, "Steps of training.", option="--steps", least=1)
     tokens: int = setting(1 << 20, "Sentences of all stories of a batch, padding included.", least=1)
     examples: int = setting(64, "Questions in a batch.", least=1)
+    optimiser: Literal["adam", "adamw", "sgd"] = "adam"
     rate: float = 5e-3
     schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
     warmup: int = 100

@@ -92,12 +92,16 @@ class Case:
     slopes: Callable[[Texts, Tensor], tuple[Tensor, Tensor]] | None = None  # vectors, gradients (b, n, d)
     states: Callable[[Texts, Tensor], tuple[Tensor, Tensor]] | None = None  # states and vectors, (b, n, d)
     subject: "Callable[[Texts, Tensor], Subject] | None" = None  # what explanations are computed of
+    keys: Callable[[Texts, Tensor], dict[str, Tensor]] | None = (
+        None  # by attention, how far weights (b,) follow keys
+    )
     labels: Tensor | None = None  # (N,): the right classes
     highlights: Sequence[Sequence[bool]] | None = None  # for each text, which tokens people find decisive
     words: Sequence[Sequence[str]] | None = None  # the tokens of each text, as they are shown
     differentiable: bool = False  # whether probabilities are, in the weights
     train: Trainable | None = None
     classes: Sequence[str] | None = None  # their names
+    size: int = 0  # parameters, without embeddings: of large models fewer texts are audited quickly
     preamble: str = ""  # a sentence that a report says first
     aligned: "tuple[Any, list[tuple[str, str]], Sequence[Links]] | None" = None  # system, pairs, gold links
 
@@ -142,7 +146,7 @@ class Case:
         def moved(function: Any) -> Any:
             return None if function is None else lambda texts, at: function(texts, rows[at])
 
-        functions = ("predictor", "attention", "gradients", "slopes", "states", "subject")
+        functions = ("predictor", "attention", "gradients", "slopes", "states", "subject", "keys")
         return replace(
             self,
             texts=[self.texts[i] for i in some],

@@ -95,7 +95,7 @@ class ClassificationTraining(Training):
 
     steps: int = setting(2000, "Steps of training.", option="--steps", least=1)
     tokens: int = 1024
-    optimiser: Literal["adam", "adamw"] = "adamw"
+    optimiser: Literal["adam", "adamw", "sgd"] = "adamw"
     rate: float = 2e-3
     schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
     warmup: int = 100

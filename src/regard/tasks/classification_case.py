@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.core.errors import RunError
 from regard.data.labelled import USUAL, Labelled, Named
@@ -15,11 +15,12 @@ from regard.data.text import DataError
 from regard.models.classifiers import ClassifierModel
 from regard.models.classifiers.rationalizer import Rationalizer
 from regard.models.subject import Subject, eval_mode, slopes, subject
-from regard.recording import record
+from regard.recording import intervene, record
 from regard.tasks.case import Case, Texts, Trainable, WithWeights
 from regard.tasks.classification import CLASSIFICATION, ClassificationAudit, labelled_texts, marked_tokens
 from regard.tasks.classifier import Classifier
 
+KEPT = 1 << 24  # numbers of word vectors whose gradients are kept
 Item = str | tuple[str, str] | Labelled
 
 
@@ -37,15 +38,25 @@ def case_of_model(
 ) -> Case:
     """The case of a model and texts given as tokens; `seconds` are the second texts of a model for pairs."""
     device = next(model.parameters()).device
+    tables = {id(one.weight) for one in model.modules() if isinstance(one, nn.Embedding)}
+    more.setdefault("size", sum(one.numel() for one in model.parameters() if id(one) not in tables))
 
     def tensors(texts: Texts, rows: Tensor) -> tuple[Tensor, ...]:
         second = () if seconds is None else padded([seconds[i] for i in rows.tolist()], device)
         return (*padded(texts, device), *second)
 
     def predictor(texts: Texts, rows: Tensor) -> Tensor:
+        known: dict[Any, int] = {}  # the same tokens are read once
+        first, which = list[int](), list[int]()
+        for at, (text, row) in enumerate(zip(texts, rows.tolist(), strict=True)):
+            key = tuple(text), () if seconds is None else tuple(seconds[row])
+            if key not in known:
+                known[key] = len(first)
+                first.append(at)
+            which.append(known[key])
         with eval_mode(model), torch.no_grad():
-            found: Tensor = model(*tensors(texts, rows)).double().softmax(-1)
-            return found
+            found: Tensor = model(*tensors([texts[i] for i in first], rows[first])).double().softmax(-1)
+            return found[which]
 
     def attention(texts: Texts, rows: Tensor) -> tuple[Tensor, WithWeights]:
         given = tensors(texts, rows)
@@ -62,13 +73,42 @@ def case_of_model(
 
         return own, with_weights
 
+    def keys(texts: Texts, rows: Tensor) -> dict[str, Tensor]:
+        given = tensors(texts, rows)
+        paths = list(dict.fromkeys(path for role in model.attention_paths.values() for path in role))
+
+        def noise(k: Tensor) -> Tensor:
+            chance = torch.Generator().manual_seed(0)
+            return k.std() * torch.randn(k.shape, generator=chance, dtype=k.dtype).to(k.device)
+
+        with eval_mode(model), torch.no_grad():
+            with record(model, paths) as seen:
+                model(*given)
+            found = {}
+            for path in paths:
+                with intervene(model, noise, path, on="keys"), record(model, path) as changed:
+                    model(*given)
+                own, other = seen[path][0].over_tokens, changed[path][0].over_tokens
+                away = (own - other).abs().sum(-1) / 2  # (b, [heads,] m)
+                if len(away) == len(rows):  # not where sentences of a text are rows
+                    found[path] = away.flatten(1).mean(-1).double().cpu()
+        return found
+
     def explained(texts: Texts, rows: Tensor) -> Subject:
         tokens, lengths, *second = tensors(texts, rows)
         return subject(model, tokens, lengths, (second[0], second[1]) if second else None)
 
+    kept: dict[Any, tuple[Tensor, Tensor]] = {}  # two tests ask for the same
+
     def slopes_at(texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor]:
+        key = tuple(map(tuple, texts)), tuple(rows.tolist())
+        if key in kept:
+            return kept[key]
         vectors, slope = slopes(explained(texts, rows), None, hold_attention=True)
-        return vectors.cpu(), slope.cpu()
+        found = vectors.cpu(), slope.cpu()
+        if sum(one.numel() for one, _ in kept.values()) + vectors.numel() <= KEPT:
+            kept[key] = found
+        return found
 
     def gradients(texts: Texts, rows: Tensor) -> Tensor:
         vectors, slope = slopes_at(texts, rows)
@@ -90,6 +130,7 @@ def case_of_model(
         slopes=slopes_at,
         states=states if isinstance(model, HasStates) and not isinstance(model, Rationalizer) else None,
         subject=explained,
+        keys=None if isinstance(model, Rationalizer) else keys,
         differentiable=True,
         **more,
     )
@@ -117,7 +158,8 @@ def case_of_texts(system: Classifier, items: Sequence[Item], **more: Any) -> Cas
     """The case of a classifier and texts, pairs of texts, or labelled texts with or without highlights."""
     if isinstance(items, str) or not items:
         raise ValueError("texts are needed: a list of at least one.")
-    answers = system.classify([_text(item) for item in items])
+    both, tokens, seconds = system.encoded([_text(item) for item in items])
+    system.classify([_text(items[0])])  # an error if its answer is not a number
     labelled = [item for item in items if isinstance(item, Labelled)]
     if len(labelled) == len(items):
         checked = [system.classes.check(item, f"text {number}") for number, item in enumerate(labelled, 1)]
@@ -128,9 +170,9 @@ def case_of_texts(system: Classifier, items: Sequence[Item], **more: Any) -> Cas
             )
     return case_of_model(
         system.model,
-        [answer.tokens for answer in answers],
-        [answer.second_tokens for answer in answers] if system.takes_second else None,
-        words=[answer.words for answer in answers],
+        tokens,
+        seconds if system.takes_second else None,
+        words=[system.token_words(text, ids) for (text, _), ids in zip(both, tokens, strict=True)],
         classes=system.labels,
         **more,
     )

@@ -63,10 +63,13 @@ class Classification:
     @property
     def words(self) -> list[str]:
         """The n tokens that the model read: for tokens that are words, the words of the text."""
-        found = self.system.segments(self.text)
-        if self.system.tokenizer.kind == "word" and len(found.words) == len(self.tokens):
-            return found.words
-        return self.system.tokenizer.pieces(self.tokens)
+        return self.system.token_words(self.text, self.tokens)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What `regard classify --json` prints."""
+        facts = {"label": self.label, "probabilities": self.probabilities, "words": self.words}
+        return {**facts, "weights": self.weights.tolist()}
 
     @cached_property
     def seen(self) -> Record:
@@ -133,7 +136,7 @@ class Classifier(System):
         """How many queries or heads there are over the words, and how many keys before the first token."""
         with torch.no_grad(), record(self.model, self.layers) as seen:
             self.forward([[UNK]], [[UNK]])
-        keys = seen[self.layers[0]][-1].weights.shape[-1]
+        keys = seen[self.layers[0]][-1].over_tokens.shape[-1]
         return int(self.model.over_words(seen).shape[1]), keys - 1
 
     @property
@@ -151,9 +154,7 @@ class Classifier(System):
         """The class of each text, or of each (text, second text); at most `batch` are read at once."""
         if isinstance(texts, str):
             raise TypeError("classify takes a list of texts; got one string. Use classify([text]).")
-        both = [self._two(text, number) for number, text in enumerate(texts, 1)]
-        encoded = self.tokenizer.encode_many([text for text, _ in both])
-        seconds = self.tokenizer.encode_many([second or "" for _, second in both])
+        both, encoded, seconds = self.encoded(texts)
         found: dict[int, Classification] = {}
         for some in batches_by_length([len(tokens) for tokens in encoded], POSITIONS, batch):
             with torch.no_grad():
@@ -164,6 +165,21 @@ class Classifier(System):
                 label = max(probabilities, key=probabilities.__getitem__)
                 found[i] = Classification(*both[i], label, probabilities, encoded[i], seconds[i], self)
         return [found[i] for i in range(len(both))]
+
+    def encoded(
+        self, texts: Sequence[Text]
+    ) -> tuple[list[tuple[str, str | None]], list[list[int]], list[list[int]]]:
+        """Texts, each with its second text or None, the tokens of each, and those of the second texts."""
+        both = [self._two(text, number) for number, text in enumerate(texts, 1)]
+        first = self.tokenizer.encode_many([text for text, _ in both])
+        return both, first, self.tokenizer.encode_many([second or "" for _, second in both])
+
+    def token_words(self, text: str, tokens: Sequence[int]) -> list[str]:
+        """The tokens of a text as they are shown: for tokens that are words, the words of the text."""
+        found = self.segments(text)
+        if self.tokenizer.kind == "word" and len(found.words) == len(tokens):
+            return found.words
+        return self.tokenizer.pieces(tokens)
 
     def answer(self, inputs: Sequence[Text], **options: Any) -> list[Classification]:
         return self.classify(inputs, **options)

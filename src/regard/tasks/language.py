@@ -30,6 +30,7 @@ from regard.data.text_codec import TextCodec
 from regard.data.tokenizer import Tokenizer
 from regard.models.language import LANGUAGE_MODELS
 from regard.models.language.language_model import detached
+from regard.tasks.language_defaults import filled
 from regard.tasks.task import Located, Say, Task
 from regard.tasks.text_data import make_tokenizer
 from regard.training import Training
@@ -39,6 +40,8 @@ from regard.training.rank_streams import RankStreams, StreamBatch
 TOKENIZER = "tokenizer.json"
 SAMPLE = 1 << 16  # blocks a vocabulary is made from
 WHOLE = 1 << 18  # characters that are scored as one text after training
+HELD_OUT = 50_000  # characters of a text of a user's that are held out at most, unless told otherwise
+VOCABULARY = {"bpe": 8000, "word": 50_000, "character": 50_000}
 SCORED = 4  # such texts at most
 VALIDATED = 8  # batches that a validation in training reads at most
 
@@ -58,12 +61,18 @@ class LanguageData(SettingsGroup):
         None, "Another to validate on; without it the end is held out.", option="--valid", metavar="FILE"
     )
     held_out: float = setting(
-        0.1, "The share at the end of the text to validate on, where no file is given.", least=0.001, below=1
+        0.0,
+        "The share at the end of the text to validate on, where no file is given; 0 = a tenth, but at most "
+        f"{HELD_OUT:,} characters.",
+        least=0,
+        below=1,
     )
     tokens: Literal["character", "bpe", "word"] = setting(
         "character", "How text is cut into tokens: character, bpe or word.", option="--tokens"
     )
-    vocabulary: int = setting(8000, "Different tokens at most.", least=1)
+    vocabulary: int = setting(
+        0, "Different tokens at most; 0 = 8,000 subwords, or 50,000 words or characters.", least=0
+    )
     seen: int = setting(2, "How often a word must be seen to be a token, with tokens word.", least=1)
     fingerprint: str | None = setting(None, "Of the encoded text: written by the run itself.")
 
@@ -77,14 +86,16 @@ class LanguageData(SettingsGroup):
 
 @dataclass(frozen=True)
 class LanguageTraining(Training):
-    """Settings of the loop; the defaults suit a text of about a million characters."""
+    """Settings of the loop; what suits the model and the text is in `language_defaults.py`."""
 
-    steps: int = setting(4500, "Steps of training.", option="--steps", least=1)
+    steps: int = setting(
+        4500, "Steps of training; fewer for a short text, unless given.", option="--steps", least=1
+    )
     tokens: int = setting(1024, "Tokens in a batch.", least=1)
     segment: int = setting(
         0, "Tokens of a row of a batch, which are read at once; 0 = as suits the model.", least=0
     )
-    optimiser: Literal["adam", "adamw"] = "adamw"
+    optimiser: Literal["adam", "adamw", "muon", "sgd"] = "adamw"
     rate: float = 2.5e-3
     schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
     warmup: int = 200
@@ -185,7 +196,9 @@ class LanguageTask(Task):
         data, size = settings.data, WHOLE if part == "valid" else 0
         if data.train is None:
             made = self._corpus(data)(settings.seed, part)
-            count = data.sentences if part == "train" else max(1, round(data.sentences * data.held_out))
+            count = (
+                data.sentences if part == "train" else max(1, round(data.sentences * (data.held_out or 0.1)))
+            )
             texts = islice(made, count)
             return _located(data.corpus or "grammar", _grouped(texts, size) if size else texts)
         size = size or min(4096, WHOLE)
@@ -193,7 +206,8 @@ class LanguageTask(Task):
             file = data.train if part == "train" else data.valid
             return _located(file, blocks(file, size))
         characters = count_characters(data.train)
-        cut = characters - max(1, round(characters * data.held_out))
+        share = data.held_out or min(0.1, HELD_OUT / max(characters, 1))
+        cut = characters - max(1, round(characters * share))
         if cut < 1:
             raise DataError(f"{data.train} has {characters} characters: too few to hold some of them out.")
         first, last = (0, cut) if part == "train" else (cut, characters)
@@ -263,19 +277,21 @@ class LanguageTask(Task):
         return {"vocabulary": 8 if parts is None else len(parts.tokenizer)}
 
     def resolve(self, values: Mapping[str, Any]) -> Any:
-        """As for every task; the model for masked tokens is bert unless another is named."""
+        """As for every task; the model for masked tokens is bert, and training suits model and text."""
         model = values.get("model", {})
         if values.get("objective") == "masked" and isinstance(model, Mapping) and "name" not in model:
             values = {**values, "model": {"name": "bert", **model}}
-        return super().resolve(values)
+        return super().resolve(filled(values, self.default_model))
 
     def complete(self, settings: LanguageSettings) -> LanguageSettings:
         kind = LANGUAGE_MODELS[settings.model["name"]].kind
         if not kind.causal:
             settings = replace(settings, objective="masked")
+        if not (data := settings.data).vocabulary:
+            settings = replace(settings, data=replace(data, vocabulary=VOCABULARY[data.tokens]))
         if settings.training.segment:
             return settings
-        segment = min(kind.segment, settings.training.tokens)
+        segment = min(kind.suits["segment"], settings.training.tokens)
         return replace(settings, training=replace(settings.training, segment=segment))
 
     def check(self, settings: LanguageSettings, model: nn.Module) -> None:

@@ -36,8 +36,8 @@ class Windows:
         """Those of a model that reads `context` tokens at once."""
         if model.carries:
             return cls(4 * context, 16 * context, context)
-        half = max(context // 2, 1)
-        return cls(context - half, half, context)
+        span = max(context // 4, 1)
+        return cls(context - span, span, context)
 
 
 @dataclass

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 POSITIONS = 16_384  # tokens that are read at once, padding included
 SHOWN = 9  # most likely next tokens with a name of their own
 OTHERS = "(others)"
+LINE_END = "⏎"  # as the end of a line is shown, where it is a token of its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +135,9 @@ class LanguageSystem(System):
             p = self.next_probabilities([read[i] for i in some])
             top = p.topk(min(SHOWN, int((p > 0).sum(-1).min())), -1)
             for i, row, chosen in zip(some, top.values.tolist(), top.indices.tolist(), strict=True):
-                names = self.tokenizer.pieces(chosen)
+                names = [LINE_END if token == EOS else name for token, name in zip(
+                    chosen, self.tokenizer.pieces(chosen), strict=True
+                )]  # fmt: skip
                 found[i] = NextToken(inputs[i], encoded[i], list(zip(chosen, names, row, strict=True)), self)
         return [found[i] for i in range(len(read))]
 
@@ -280,7 +283,7 @@ class LanguageSystem(System):
         given, _ = self.tokens(answer)
         with torch.no_grad(), record(self.model, self.layers) as seen:
             self.model(torch.tensor([given], device=self.device))
-        layers = [seen[path][-1].weights[0] for path in self.layers]
+        layers = [seen[path][-1].over_tokens[0] for path in self.layers]
         return [one if one.dim() == 3 else one.unsqueeze(0) for one in layers], 0
 
     # Scores

@@ -62,7 +62,7 @@ def memory_view(system: LanguageSystem, text: str, layer: int = -1) -> View:
             _, state = system.model(part, state)
         with record(system.model, system.layers) as seen:
             system.model(last, state)
-    weights = seen[system.layers[layer]][-1].weights[0]  # (heads, m, n)
+    weights = seen[system.layers[layer]][-1].over_tokens[0]  # (heads, m, n)
     m, n = weights.shape[-2:]
     names = system.tokenizer.pieces(ids)
     compressed = state["compressed"].shape[-2] if state is not None and "compressed" in state else 0

@@ -21,7 +21,7 @@ from regard.core.settings import SettingsGroup, setting
 from regard.core.weights import load_tensors, save_tensors
 from regard.data.batches import Batch
 from regard.data.cooccurrence import cooccurrence_vectors
-from regard.data.corpora import ASKED
+from regard.data.corpora import PASSAGES
 from regard.data.encoded import Encoded
 from regard.data.fields import Field, Row, token_field
 from regard.data.questions import LeftOut, Question, held_out_part, located_questions
@@ -174,7 +174,7 @@ class ReadingTask(Task):
     Settings, Evaluation = ReadingSettings, ReadingEvaluation
     Audit, Asking = ReadingAudit, ReadingAsking
     models, default_model = READERS, "dynamic_coattention"
-    corpora = ASKED
+    corpora = PASSAGES
     command_examples = (
         "regard train reading --data train.json --valid dev.json --out runs/reader",
         "regard train reading --data policies.json.gz --model one_way --out runs/one-way",
@@ -190,7 +190,7 @@ class ReadingTask(Task):
         """Questions with their passages and right answers."""
         data = settings.data
         if data.corpus is not None:
-            made = ASKED[data.corpus](settings.seed, part)
+            made = PASSAGES[data.corpus](settings.seed, part)
             count = data.questions if part == "train" else data.held_out
             return located(data.corpus, islice(made, count), "question")
         assert data.train is not None
@@ -282,7 +282,7 @@ class ReadingTask(Task):
 
     def check(self, settings: ReadingSettings, model: nn.Module) -> None:
         if settings.data.corpus is not None:
-            ASKED[settings.data.corpus]  # raises if there is no such corpus, and names those that are known
+            PASSAGES[settings.data.corpus]  # raises if there is no such corpus
 
     def build(self, settings: ReadingSettings, parts: ReadingParts | None) -> nn.Module:
         model: Any = super().build(settings, parts)

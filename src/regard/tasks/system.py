@@ -10,7 +10,7 @@
 `inspection`, views, the page, explanations and audits use these names and nothing else of a task.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,7 +97,10 @@ class System:
 
     task: "Task"
     role: str = "cross"  # of the attentions that are shown: from the answer to the input
-    picture: Literal["heat_map", "words"] = "heat_map"  # how their weights are drawn
+    picture: Literal["heat_map", "words", "image"] = "heat_map"  # how their weights are drawn
+    attentions: tuple[str, ...] = ()  # that can be shown, the one of `role` first: cross, encoder, decoder
+    whole: str = "text"  # what an input is, for captions: "text", "picture"
+    most_characters: int | None = None  # of an input; None: as many as its tokens may have
     sinks: bool = False  # whether its first key takes weight whatever it is, as in decoders
     units: str = "words"  # what `segments` cuts a text into, as captions call it
     rows: str = "answer"  # what the rows of these weights are the words of
@@ -144,6 +147,14 @@ class System:
     def audited(self, options: Any) -> "tuple[Case, str]":
         """The case of the files that options of `regard audit` name, and their content in one string."""
         raise RunError(f"{self.folder} holds a {self.task.makes}, which cannot be audited.")
+
+    def classify(self, inputs: Sequence[Any], /, *, batch: int | None = None) -> list[Any]:
+        """The class of each input."""
+        raise RunError(f"a {self.task.makes} does not classify: it has no classes.")
+
+    def caption(self, inputs: Sequence[Any], /, *, beam: int | None = None) -> list[Any]:
+        """A sentence about each picture."""
+        raise RunError(f"a {self.task.makes} writes no captions.")
 
     def align(self, pairs: Sequence[tuple[str, str]], **options: Any) -> Any:
         """Word links of sentence pairs."""
@@ -241,6 +252,33 @@ class System:
         """Views that only this kind of system has, of a text, by the name of `regard view --kind`."""
         return {}
 
+    @property
+    def sample(self) -> Any:
+        """Any input that it can answer."""
+        return self.input("a", "a" if self.takes_second else None)
+
+    def check_received(self, text: str) -> None:
+        """ValueError unless an input from the network may be read: it names no file of this host."""
+
+    def without(self, whole: Segments, words: Collection[int]) -> tuple[Segments, list[int]]:
+        """What is read when words (numbers) are deleted, and the numbers of the words in it."""
+        rest = self.segments(*whole.remaining(words))
+        return rest, [i for i in range(len(whole.words)) if i not in words]
+
+    def drawn_picture(self, answer: Any) -> Any:
+        """The picture (h, w, 3) under the weights of an answer, where `picture` is "image"."""
+        raise RunError(f"a {self.task.makes} reads no picture.")
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of its regions, where it reads pictures."""
+        raise RunError(f"a {self.task.makes} reads no picture.")
+
+    @property
+    def receptive(self) -> tuple[int, int, float] | None:
+        """What a region has seen of the picture, in pixels (`views.image`); None if that is not known."""
+        return None
+
     def answer_segments(self, answer: Any) -> Segments:
         """The tokens and words of an answer, the rows of its weights; unless it is a text, one."""
         whole = (0, len(answer.said))
@@ -275,7 +313,7 @@ class System:
         if type(self).weights is not System.weights:
             return [self.weights(answer) for answer in answers]
         seen = self.recorded(answers, self.layers) if self.layers else {}
-        layers = [concat_steps(seen[path]).weights for path in self.layers]  # each (b, [heads,] m, n)
+        layers = [concat_steps(seen[path]).over_tokens for path in self.layers]  # each (b, [heads,] m, n)
         layers = [one if one.dim() == 4 else one.unsqueeze(1) for one in layers]
         read = [self.ahead + len(self.tokens(answer)[0]) for answer in answers]
         return [[one[i, ..., :n] for one in layers] for i, n in enumerate(read)]
@@ -285,7 +323,12 @@ class System:
         paths = self.attention_paths.get("self", [])
         if not paths:
             raise RunError(f"this {self.task.makes} has no self-attention over its input.")
-        return [one.weights[0] for one in self.attended(answer, paths).values()], self.ahead
+        return [one.over_tokens[0] for one in self.attended(answer, paths).values()], self.ahead
+
+    def answer_weights(self, answer: Any) -> list[Tensor]:
+        """Self-attention of a decoder, (heads, m, 1 + m) of each layer: each token of the answer, at the
+        position that predicted it, over the start and the tokens of the answer."""
+        raise RunError(f"this {self.task.makes} has no self-attention over its answer.")
 
     def masking(self, tokens: Sequence[int]) -> AbstractContextManager[None]:
         """A block in which these tokens of the input (positions) get no weight, the rest renormalised."""

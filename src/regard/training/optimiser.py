@@ -1,21 +1,28 @@
 """The optimiser, and its memory as whole tensors by name: the number of the parameter, then what it is."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from regard.core.errors import WeightsError
+from regard.training.muon import Muon, hidden_matrices
 from regard.training.sharding import parted, whole
 from regard.training.training_settings import Training
 
 
 def optimiser(model: nn.Module, settings: Training) -> torch.optim.Optimizer:
-    """Adam or AdamW over all that is learned."""
-    kind = torch.optim.Adam if settings.optimiser == "adam" else torch.optim.AdamW
+    """Adam, AdamW, Muon or stochastic gradient descent over all that is learned."""
     parameters = [p for p in model.parameters() if p.requires_grad]
-    betas = (settings.beta1, settings.beta2)
-    return kind(
-        parameters, lr=settings.rate, betas=betas, eps=1e-9, weight_decay=settings.decay, foreach=True
-    )
+    if settings.optimiser == "sgd":
+        return torch.optim.SGD(parameters, lr=settings.rate, weight_decay=settings.decay, foreach=True)
+    given: dict[str, Any] = {
+        "lr": settings.rate, "betas": (settings.beta1, settings.beta2), "eps": 1e-9,
+        "weight_decay": settings.decay, "foreach": True,
+    }  # fmt: skip
+    if settings.optimiser == "muon":
+        return Muon(parameters, [p for p in hidden_matrices(model) if p.requires_grad], **given)
+    return (torch.optim.Adam if settings.optimiser == "adam" else torch.optim.AdamW)(parameters, **given)
 
 
 def memory_of(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:

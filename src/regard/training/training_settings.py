@@ -17,7 +17,7 @@ class Training(SettingsGroup):
     tokens: int = setting(4096, "Positions in a batch, padding included.", least=1)
     examples: int = setting(0, "Examples in a batch at most; 0 = any.", least=0)
     accumulate: int = setting(1, "Batches per step.", least=1)
-    optimiser: Literal["adam", "adamw"] = "adam"
+    optimiser: Literal["adam", "adamw", "muon", "sgd"] = "adam"
     rate: float = setting(1e-3, "The highest learning rate.")
     schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "inverse_sqrt"
     warmup: int = setting(1000, "Steps from 0 to the highest rate.", least=0)

@@ -1,6 +1,13 @@
 """Image: the weights of each word over a picture, on the grid of cells that the model read.
 
-Xu et al. (2015), "Show, Attend and Tell", arXiv:1502.03044, draw the same for captions.
+Where it is known what a cell has seen of the picture, its receptive field, a figure draws the weights spread
+over it instead of square cells:
+
+    P(y, x) = Σ_j p_j N(y; y_j, σ²) N(x; x_j, σ²),     σ = max(stride / 2, size / 8)
+
+with the cells `stride` pixels apart and their fields `size` pixels wide; what a cell depends on most is in
+the middle of its field. Xu et al. (2015), "Show, Attend and Tell", arXiv:1502.03044, §5.4, draw the same for
+captions.
 """
 
 from collections.abc import Sequence
@@ -11,7 +18,7 @@ import numpy as np
 from torch import Tensor
 
 from regard.core.errors import ShapeError
-from regard.views.base_view import MOST, MatrixView
+from regard.views.base_view import MatrixView
 from regard.views.picture import figure, font, shades
 from regard.views.png import data_url
 from regard.views.shown_text import cropped, labels
@@ -19,6 +26,8 @@ from regard.views.weight_matrices import Array, Weights, facts, matrices_of, pic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+PANELS = 40  # words of a figure
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -28,17 +37,18 @@ class Image(MatrixView):
     kind: ClassVar[str] = "image"
     picture: Any  # (h, w, 3), bytes
     grid: tuple[int, int]
+    receptive: tuple[int, int, float] | None = None  # size, stride and start of what a cell sees, in pixels
 
     def content(self) -> dict[str, Any]:
         return {**super().content(), "picture": data_url(self.picture), "grid": list(self.grid)}
 
     def drawn(self) -> "Figure":
         count = len(self.matrices) * len(self.target)
-        if count > MOST:
+        if count > PANELS:
             raise ValueError(
-                f"a picture holds at most {MOST} words of one matrix; got {count}. Save a page: .html."
+                f"a picture holds at most {PANELS} words of one matrix; got {count}. Save a page: .html."
             )
-        across = min(4, count + 1)
+        across = min(4 if count < 12 else 7, count + 1)
         down = -(-(count + 1) // across)
         high, wide = self.picture.shape[:2]
         picture = figure(2.1 * across, down * (2.1 * min(high / wide, 3) + 0.3))
@@ -51,14 +61,12 @@ class Image(MatrixView):
             for word, row in zip(self.target, one.weights, strict=True):
                 panel = next(panels)
                 panel.imshow(grey, extent=(0, wide, high, 0))
-                cells = np.ma.masked_equal(row.reshape(self.grid), 0)
-                how = {
-                    "cmap": shades(),
-                    "vmin": 0,
-                    "vmax": self.most,
-                    "alpha": 0.65,
-                    "interpolation": "nearest",
-                }
+                cells, most = row.reshape(self.grid), self.most
+                if self.receptive is not None:
+                    cells = spread(cells, (high, wide), self.receptive)
+                    most = float(cells.max()) or 1.0
+                cells = np.ma.masked_equal(cells, 0)
+                how = {"cmap": shades(), "vmin": 0, "vmax": most, "alpha": 0.65, "interpolation": "nearest"}
                 panel.imshow(cells, extent=(0, wide, high, 0), aspect="equal", **how)
                 said = ", ".join(filter(None, (word, one.name)))
                 panel.set_title(cropped(said, 26), fontsize=9, parse_math=False, **font())
@@ -71,6 +79,7 @@ def image(
     target: Sequence[str] | None = None,
     *,
     grid: tuple[int, int] | None = None,
+    receptive: tuple[int, int, float] | None = None,
     layer: int | None = None,
     head: int | None = None,
     title: str = "",
@@ -79,6 +88,7 @@ def image(
     """Show weights (m, rows · columns) on a picture (h, w, 3) or (3, h, w), for each of the m target tokens.
 
     The picture holds bytes, or numbers between 0 and 1. `grid` is (rows, columns); without it, it is square.
+    `receptive` says what a cell sees, in pixels: size, stride, and the middle of the first cell's field.
     """
     matrices = picked(matrices_of(weights), layer, head)
     m, n = same_size(matrices)
@@ -92,11 +102,28 @@ def image(
         matrices=matrices,
         picture=_bytes(picture),
         grid=(rows, columns),
+        receptive=receptive,
         title=title,
         caption=caption
         or f"{facts(weights)}Cells the model saw, {rows} × {columns}; one of weight exactly 0 is left as it "
         "is.",
     )
+
+
+def spread(cells: Array, size: tuple[int, int], receptive: tuple[int, int, float]) -> Array:
+    """Weights of cells (rows, columns) over the pixels (h, w) that they were made of; the sum stays."""
+    field, stride, start = receptive
+    deviation = max(stride / 2, field / 8)
+
+    def bells(count: int, pixels: int) -> Array:  # (cells, pixels), each row of sum 1
+        away = np.arange(pixels) - (start + stride * np.arange(count))[:, None]
+        found = np.exp(-((away / deviation) ** 2) / 2)
+        shares: Array = found / found.sum(1, keepdims=True)
+        return shares
+
+    rows, columns = cells.shape
+    over: Array = bells(rows, size[0]).T @ cells.astype(np.float64) @ bells(columns, size[1])
+    return over
 
 
 def _bytes(picture: Tensor | Array) -> Any:

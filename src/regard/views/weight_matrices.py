@@ -130,7 +130,7 @@ def calls_of(calls: Sequence[Any]) -> Tensor:
 
 def _tensor(weights: Any) -> Tensor:
     if isinstance(weights, Attended):
-        return weights.weights
+        return weights.over_tokens
     if isinstance(weights, np.ndarray):
         return torch.from_numpy(np.ascontiguousarray(weights))
     if isinstance(weights, Tensor):

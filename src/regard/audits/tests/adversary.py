@@ -120,6 +120,5 @@ class Search:
         for _ in range(steps):
             far, moved = self.consider(theta.masked_fill(~real, -torch.inf).softmax(-1))
             loss = (-far + 10 * (moved - self.epsilon).clamp(min=0)).sum()
-            optimiser.zero_grad()
-            loss.backward()
+            (theta.grad,) = torch.autograd.grad(loss, theta)  # and of nothing else
             optimiser.step()

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attended, by_any_of_group, run, zeroed
+from regard.bridges.huggingface.certified_cache import codes_of
 from regard.bridges.huggingface.head_scores import HeadDot, OverTemperature
 from regard.bridges.huggingface.head_settings import settings_of
 from regard.bridges.huggingface.mask_function import as_known
@@ -71,7 +72,7 @@ def _attended(
     """One call: context (b, heads, m, d_v), weights (b, heads, m, n) on demand; no shared key is copied."""
     dtype = torch.promote_types(torch.promote_types(query.dtype, key.dtype), value.dtype)
     query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)  # under autocast they differ
-    heads, shared, sees = query.shape[1], key.shape[1], None
+    heads, shared, sees, codes = query.shape[1], key.shape[1], None, codes_of(key)
     settings = settings_of(module, heads)
     scale: float | Tensor = query.shape[-1] ** -0.5 if scaling is None else scaling
     given = settings.temperature
@@ -99,7 +100,7 @@ def _attended(
         key, value = zeroed(key, seen), zeroed(value, seen)
     return run(
         query, key, value, score, settings.map, mask, sees, None, dropout, module,
-        sink=None if sink is None else sink.reshape(-1), groups=heads // shared,
+        sink=None if sink is None else sink.reshape(-1), groups=heads // shared, codes=codes,
     )  # fmt: skip
 
 

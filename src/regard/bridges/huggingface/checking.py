@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers.utils import is_optimum_quanto_available
 
 from regard.core.errors import RunError
 from regard.models.subject import eval_mode
@@ -94,6 +95,8 @@ class Both:
             f"{self.length} tokens, static cache",
             lambda: self.written(padded=True, cache_implementation="static", disable_compile=True),
         )
+        if self.decodes and is_optimum_quanto_available():
+            yield f"{self.length} tokens, quantised cache", self._quantised
 
     def passes(self, given: dict[str, Tensor], real: Tensor | None = None) -> float:
         """The difference of the outputs of one pass."""
@@ -121,6 +124,12 @@ class Both:
             )
         self.model.set_attn_implementation("regard")
         return float((found[0] != found[1]).sum())
+
+    def _quantised(self) -> float:
+        width = self.config.get_text_config()
+        each = getattr(width, "head_dim", None) or width.hidden_size // width.num_attention_heads
+        how = {"backend": "quanto", "nbits": 4, "q_group_size": min(64, each), "residual_length": 4}
+        return self.written(cache_implementation="quantized", cache_config=how)
 
     def inputs(self) -> dict[str, Tensor]:
         """Random tokens, nothing padded."""

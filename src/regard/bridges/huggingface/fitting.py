@@ -5,10 +5,11 @@ First each head is matched on its own: of some temperatures, the one whose conte
     τ_h = argmin_τ Σᵢ ‖map(θᵢ / τ) V − softmax(θᵢ) V‖²
 
 from one pass with softmax over a few windows of text; no gradient. Then all temperatures together are fitted
-to the text by gradient descent on −log p, the weights of the model as they are.
+to the text by gradient descent on −log p (`head_descent`), the weights of the model as they are. If asked, α
+of each head is learned with them, and the weights of q and k are tuned.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +19,16 @@ from torch.nn import functional as F
 
 from regard.attention import resolve_map
 from regard.backends.call import masked
-from regard.bridges.huggingface.head_settings import CHILD
+from regard.bridges.huggingface.head_descent import Learned, descend
+from regard.bridges.huggingface.head_settings import HeadEntmax
 from regard.bridges.huggingface.model_attentions import attentions_of
 from regard.recording import record
 from regard.swap import swap
 
 GRID = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.3, 16.0)  # temperatures that are tried for each head
 ROWS = 64  # queries of a window that heads are matched on
+FAMILY = ("entmax", "entmax15")  # where an α is learned
+Numbers = Sequence[float] | Tensor  # one for each head
 Say = Callable[[str, int, int], None]  # what is done, how far, of how much
 
 
@@ -41,6 +45,8 @@ class Fitted:
     window: int  # keys at most
     tokens: int  # that perplexities are of
     temperatures: dict[str, list[float]]  # by path
+    alphas: dict[str, list[float]]  # by path, if they were learned
+    tuned: bool = False  # whether the weights of q and k were, too
 
 
 def fit_temperatures(
@@ -53,10 +59,18 @@ def fit_temperatures(
     steps: int = 100,
     rate: float = 0.05,
     matched_on: int = 2,
+    learn_alpha: bool = False,
+    tune: bool = False,
     seed: int = 0,
     say: Say = lambda what, done, of: None,
 ) -> Fitted:
-    """Give a language model this map, with temperatures fitted to tokens (n,), cut into windows."""
+    """Give a language model this map, with temperatures fitted to tokens (n,), cut into windows.
+
+    With `learn_alpha` the map is entmax, with an α for each head that begins at 1.5. With `tune` the weights
+    of q and k are changed, too.
+    """
+    if learn_alpha and map not in FAMILY:
+        raise ValueError(f"α is learned of entmax, from 1.5 on: map must be entmax15; got {map}.")
     train = windows(tokens, window)
     held = train[-max(1, len(train) // 10) :] if test is None else windows(test, window)
     train = train[: -len(held)] if test is None and len(train) > 1 else train
@@ -68,14 +82,34 @@ def fit_temperatures(
     before = perplexity(model, held, lambda i, n: say("temperature 1", i, n))
     put(model, map, found)
     matched = perplexity(model, held, lambda i, n: say("heads matched", i, n))
+    alphas = {path: torch.full_like(one, 1.5) for path, one in found.items()} if learn_alpha else {}
     if steps:
-        found = descend(model, train, found, steps, rate, seed, lambda i, n: say("fitting", i, n))
-        put(model, map, found)
+        put(model, map, found, alphas)
+        learned = descend(
+            model, train, Learned(found, alphas), steps=steps, rate=rate, tune=tune, seed=seed,
+            say=lambda i, n: say("fitting", i, n),
+        )  # fmt: skip
+        found, alphas = learned.temperatures, learned.alphas
+        put(model, map, found, alphas)
     after = perplexity(model, held, lambda i, n: say("fitted", i, n)) if steps else matched
     support, share = mean_support(model, held[:1])
-    temperatures = {path: [round(t, 4) for t in one.tolist()] for path, one in found.items()}
+    temperatures, learned_alphas = (
+        {path: [round(t, 4) for t in one.tolist()] for path, one in x.items()} for x in (found, alphas)
+    )
     seen, n = held[:, 1:].numel(), held.shape[1]
-    return Fitted(plain, before, matched, after, support, share, n, seen, temperatures)
+    return Fitted(
+        plain,
+        before,
+        matched,
+        after,
+        support,
+        share,
+        n,
+        seen,
+        temperatures,
+        learned_alphas,
+        tune and steps > 0,
+    )
 
 
 def windows(tokens: Tensor, window: int) -> Tensor:
@@ -87,10 +121,16 @@ def windows(tokens: Tensor, window: int) -> Tensor:
     return tokens[: len(tokens) // window * window].view(-1, window)
 
 
-def put(model: nn.Module, map: str, temperatures: dict[str, Tensor]) -> None:
-    """Give each attention its temperatures."""
+def put(
+    model: nn.Module,
+    map: str,
+    temperatures: Mapping[str, Numbers],
+    alphas: Mapping[str, Numbers] | None = None,
+) -> None:
+    """Give each attention its temperatures; where it has α, the map is entmax with these."""
     for path, one in temperatures.items():
-        swap(model, map, temperature=one.tolist(), paths=path)
+        own = HeadEntmax(alphas[path]) if alphas and path in alphas else map
+        swap(model, own, temperature=one, paths=path)
 
 
 def perplexity(model: Any, rows: Tensor, say: Callable[[int, int], None]) -> float:
@@ -134,35 +174,6 @@ def _errors(seen: Any, map: str) -> Tensor:
         context = masked(function, scores / temperature, visible) @ values
         found.append((context - wanted).square().sum((0, 2, 3)))
     return torch.stack(found)
-
-
-def descend(
-    model: Any,
-    rows: Tensor,
-    start: dict[str, Tensor],
-    steps: int,
-    rate: float,
-    seed: int,
-    say: Callable[[int, int], None],
-) -> dict[str, Tensor]:
-    """Temperatures by Adam on log τ, one window a step, drawn from the seed."""
-    logs = {path: nn.Parameter(one.log()) for path, one in start.items()}
-    settings = {path: model.get_submodule(path)._modules[CHILD] for path in logs}
-    adam = torch.optim.Adam(logs.values(), lr=rate)
-    draw = torch.Generator().manual_seed(seed)
-    for step in range(steps):
-        for path, log in logs.items():
-            settings[path]._buffers["temperature"] = log.exp()
-        row = rows[int(torch.randint(len(rows), (), generator=draw))]
-        logits = model(input_ids=row[None], use_cache=False).logits[0, :-1]
-        loss = F.cross_entropy(logits.float(), row[1:])
-        adam.zero_grad()
-        loss.backward()
-        for group in adam.param_groups:
-            group["lr"] = rate * (1 - step / steps)
-        adam.step()
-        say(step + 1, steps)
-    return {path: log.detach().exp() for path, log in logs.items()}
 
 
 def mean_support(model: nn.Module, rows: Tensor) -> tuple[float, float]:

@@ -10,7 +10,9 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
+from regard.maps.entmax import entmax
 from regard.maps.softmax import softmax
+from regard.maps.table import MAPS
 
 CHILD = "regard"
 Map = Callable[..., Tensor]
@@ -33,6 +35,21 @@ class HeadSettings(nn.Module):
     def extra_repr(self) -> str:
         names = dict.fromkeys(getattr(one, "__name__", type(one).__name__) for one in self.maps)
         return ", ".join(names) + ("" if self.temperature is None else ", with temperatures")
+
+
+class HeadEntmax(nn.Module):
+    """Entmax with one α for each head, (heads,): numbers that `save_pretrained` does not write."""
+
+    facts = MAPS["entmax"]
+    alpha: Tensor
+
+    def __init__(self, alpha: Sequence[float] | Tensor):
+        super().__init__()
+        self.register_buffer("alpha", torch.as_tensor(alpha, dtype=torch.float32), persistent=False)
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """Map scores (..., heads, m, n) to weights."""
+        return entmax(scores, self.alpha.view(-1, 1, 1))
 
 
 class ByHead(nn.Module):

@@ -63,13 +63,13 @@ class LanguageModel(System):
     """A decoder that predicts the next token."""
 
     task = ForeignTask()
-    role, sinks = "self", True
+    role, sinks, attentions = "self", True, ("answer", "text")
     model: ReadingModel
     parts: ForeignTokenizer
     unknown = None
 
     def __init__(self, theirs: Any, tokenizer: ForeignTokenizer, name: str):
-        model = ReadingModel(theirs, tokenizer.before, (), "last")
+        model = ReadingModel(theirs, tokenizer.before, (), reads_last=True)
         settings = ForeignSettings(described(theirs))
         super().__init__(model, tokenizer, settings, home(name))
         self.name = name

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import transformers
+from safetensors.torch import load_file
 
+from regard.bridges.huggingface.fitting import put
 from regard.bridges.huggingface.foreign_tokenizer import ForeignTokenizer
 from regard.bridges.huggingface.language_model import LanguageModel
 from regard.bridges.huggingface.model_attentions import attentions_of
@@ -23,6 +25,7 @@ from regard.swap import swap
 from regard.tasks.system import System
 
 SWAPPED = "regard.json"  # beside a model, or alone: its base, map and temperatures
+TUNED = "tuned.safetensors"  # beside it: weights of q and k that differ from the base's
 
 
 def opens(folder: Path) -> bool:
@@ -73,9 +76,11 @@ def load_model(path: Path) -> Any:
     if "gguf_file" in place:  # its weights are plain numbers now, and can be saved
         model.hf_quantizer = None
         vars(model.config).pop("quantization_config", None)
-    said = _said(path)
-    for paths, temperatures in said.get("temperatures", {}).items():
-        swap(model, said["map"], temperature=temperatures, paths=paths)
+    if said := _said(path):
+        put(model, said["map"], said["temperatures"], said.get("alphas"))
+    if (path / TUNED).is_file():
+        with _one_sentence(path):
+            model.load_state_dict(load_file(path / TUNED), strict=False)
     return model
 
 
@@ -87,7 +92,8 @@ def _said(path: Path) -> dict[str, Any]:
     try:
         said = json.loads(file.read_text(encoding="utf-8"))
         known = isinstance(said["map"], str) and isinstance(said["base"], str)
-        if not known or not all(isinstance(one, list) for one in said["temperatures"].values()):
+        numbers = [*said["temperatures"].values(), *said.get("alphas", {}).values()]
+        if not known or not all(isinstance(one, list) for one in numbers):
             raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError):
         raise RunError(f"{file} is not what regard swap writes.") from None
@@ -105,6 +111,8 @@ def _base(path: Path) -> Path:
 
 def _place(path: Path) -> tuple[str, dict[str, Any]]:
     """What transformers wants to be told of a path."""
+    if not path.exists() and (path.is_absolute() or path.parts[:1] == ("..",)):  # no name in the cache
+        raise RunError(f"there is no folder {path}.")
     if path.suffix != ".gguf":
         return str(path), {"local_files_only": True}
     if not path.is_file():

@@ -14,7 +14,7 @@ for each text).
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,18 +26,19 @@ from regard.recording import intervene
 
 
 class ReadingModel(ClassifierModel):
-    """A classifier or language model of transformers; `before` and `after` are the special tokens."""
+    """A classifier or language model of transformers; `before` and `after` are the special tokens.
+
+    What is predicted is read at the last position (`reads_last`, decoders) or at the first.
+    """
 
     before: Tensor
     after: Tensor
 
-    def __init__(
-        self, theirs: Any, before: Sequence[int], after: Sequence[int], reads: Literal["first", "last"]
-    ):
+    def __init__(self, theirs: Any, before: Sequence[int], after: Sequence[int], reads_last: bool):
         super().__init__()
         self.theirs = theirs
         self.around = (len(before), len(after))  # positions before and after the tokens
-        self.reads, self.causal, self.reads_last = reads, reads == "last", reads == "last"
+        self.reads_last = self.causal = reads_last
         self.register_buffer("before", torch.tensor(before, dtype=torch.long), persistent=False)
         self.register_buffer("after", torch.tensor(after, dtype=torch.long), persistent=False)
         layers = [f"theirs.{path}" for path in attentions_of(theirs) if not is_cross(path)]
@@ -61,13 +62,17 @@ class ReadingModel(ClassifierModel):
         rows = torch.arange(len(last), device=last.device)
         if condition is not None and condition.shape[-1] > 1:
             return choice(self._next(given, last)[rows], condition[:, 1:])
-        if self.reads == "last" and isinstance(head := getattr(self.theirs, "score", None), nn.Linear):
+        if self.reads_last and isinstance(head := getattr(self.theirs, "score", None), nn.Linear):
             states: Tensor = self.theirs.base_model(**given)[0]  # transformers takes the last of padded rows
             logits: Tensor = head(states[rows, last])
             return logits
         output = self.theirs(**given)
         found: Tensor = output.logits if "logits" in output else output[0][:, 0]
         return found
+
+    def row(self, total: Tensor) -> Tensor:
+        """The position that is read (b,), of texts of so many positions."""
+        return total - 1 if self.reads_last else torch.zeros_like(total)
 
     def prepared(self, *texts: Tensor) -> Callable[[], Tensor]:
         return replayed(self, *texts)
@@ -85,8 +90,7 @@ class ReadingModel(ClassifierModel):
         total = torch.full((b,), keys, device=weights.device)
         if one.visible is not None:
             total = one.visible.expand(weights.shape)[:, 0].any(-2).sum(-1)
-        row = torch.zeros_like(total) if self.reads == "first" else total - 1
-        found = weights[torch.arange(b, device=weights.device), :, row]  # (b, heads, keys)
+        found = weights[torch.arange(b, device=weights.device), :, self.row(total)]  # (b, heads, keys)
         first, n = self.around[0], keys - sum(self.around)
         real = torch.arange(n, device=found.device) < (total - sum(self.around)).unsqueeze(-1)
         return torch.where(real.unsqueeze(1), found[..., first : first + n], 0)
@@ -97,12 +101,14 @@ class ReadingModel(ClassifierModel):
 
         def change(p: Tensor) -> Tensor:  # the weights on special tokens are kept
             n = min(weights.shape[-1], p.shape[-1] - first)
-            at = torch.arange(p.shape[-1], device=p.device)
-            real = (at >= first) & (at < (first + lengths).unsqueeze(-1))  # (b, keys)
+            key = torch.arange(p.shape[-1], device=p.device)
+            real = (key >= first) & (key < (first + lengths).unsqueeze(-1))  # (b, keys)
             new = nn.functional.pad(weights[..., :n], (first, p.shape[-1] - first - n)).to(p)
-            row = torch.zeros_like(lengths) if self.reads == "first" else lengths + sum(self.around) - 1
-            rows = torch.arange(p.shape[-2], device=p.device) == row.unsqueeze(-1)  # (b, m)
             replaced = torch.where(real[:, None, None], new.unsqueeze(-2), p)
+            if p.shape[-2] == 1:  # that row alone, as `replaying` asks
+                return replaced
+            at = self.row(lengths + sum(self.around))
+            rows = torch.arange(p.shape[-2], device=p.device) == at.unsqueeze(-1)  # (b, m)
             return torch.where(rows[:, None, :, None], replaced, p)
 
         return intervene(self, change, self.attention_paths["reader"])

@@ -1,16 +1,18 @@
 """The answer with other weights in the last attention, without computing again what comes before it.
 
 Of a model that reads at one position, only that position of the last layer changes with the weights of the
-last attention there. So the model is called with that position alone: the last layer gets what it read there,
-and its attention answers with p V, V as it was. The first such answer is compared with that of a whole pass:
-where they differ (a model whose layers pass on more than hidden states), whole passes are made.
+last attention there. So the model is called with that position alone: the layers before the last pass on
+what they are given, the last one gets what it read there, and its attention answers with p V, V as it was.
+The first such answer is compared with that of a whole pass: where they differ (a model whose layers pass on
+more than hidden states), the layers before are called, too; where that does not help, whole passes are made.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.bridges.huggingface.attention_function import given_context
 from regard.core.recorders import Change, change_for, suspended
@@ -32,8 +34,10 @@ class Replay:
         parts = self.path.split(".")
         number = next((i for i, part in enumerate(parts) if part.isdigit()), len(parts) - 2)
         self.layer = model.get_submodule(".".join(parts[: number + 1]))
-        self.row = torch.zeros_like(lengths) if model.reads == "first" else lengths + sum(model.around) - 1
-        self.kept: tuple[Tensor, Tensor, Tensor] | None = None  # what the layer read; weights; values
+        among = model.get_submodule(".".join(parts[:number]))
+        self.earlier = list(among)[: int(parts[number])] if isinstance(among, nn.ModuleList) else []
+        self.row = model.row(lengths + sum(model.around))
+        self.kept: tuple[Tensor, Tensor, Tensor] | None = None  # what the layer read; weights there; values
         self.short = True  # whether the position alone gives the same answer
 
     def __call__(self) -> Tensor:
@@ -63,19 +67,23 @@ class Replay:
             hook.remove()
         at = torch.arange(len(self.row), device=self.row.device)
         one = seen[self.path][-1]
-        self.kept = held[-1][at, self.row].unsqueeze(1), one.weights, one.values
-        try:
-            found = self._at_position(lambda weights: weights)
-            self.short = float((found - whole).abs().max()) <= NEAR * max(1.0, float(whole.abs().max()))
-        except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError):
-            self.short = False
+        weights = one.weights[at, :, self.row].unsqueeze(-2)  # (b, heads, 1, n)
+        self.kept = held[-1][at, self.row].unsqueeze(1), weights, one.values
+        near = NEAR * max(1.0, float(whole.abs().max()))
+        for earlier in (self.earlier, []) if self.earlier else ([],):
+            self.earlier = earlier
+            try:
+                found = self._at_position(lambda weights: weights)
+                self.short = float((found - whole).abs().max()) <= near
+            except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError):
+                self.short = False
+            if self.short:
+                return
 
     def _at_position(self, change: Change) -> Tensor:
         assert self.kept is not None
         state, weights, values = self.kept
-        at = torch.arange(len(self.row), device=self.row.device)
-        row = change(weights)[at, :, self.row]  # (b, heads, n)
-        context = row.unsqueeze(-2).to(values.dtype) @ values  # (b, heads, 1, d)
+        context = change(weights).to(values.dtype) @ values  # (b, heads, 1, d)
 
         def put(
             _: Any, inputs: tuple[Any, ...], named: dict[str, Any]
@@ -87,7 +95,7 @@ class Replay:
         hook = self.layer.register_forward_pre_hook(put, with_kwargs=True)
         token = given_context.set((self.reader, context))
         try:
-            with suspended():
+            with suspended(), passing_on(self.earlier):
                 first = torch.zeros_like(self.row)
                 alone = {
                     "inputs_embeds": self.embedded[:, :1],
@@ -97,6 +105,25 @@ class Replay:
         finally:
             given_context.reset(token)
             hook.remove()
+
+
+@contextmanager
+def passing_on(layers: list[nn.Module]) -> Iterator[None]:
+    """A block in which these layers return the hidden states that they are given."""
+
+    def forward(*inputs: Any, **named: Any) -> Any:
+        return inputs[0] if inputs else named["hidden_states"]
+
+    before = [vars(layer).get("forward") for layer in layers]
+    for layer in layers:
+        vars(layer)["forward"] = forward
+    try:
+        yield
+    finally:
+        for layer, own in zip(layers, before, strict=True):
+            vars(layer).pop("forward")
+            if own is not None:
+                vars(layer)["forward"] = own
 
 
 def replayed(model: "ReadingModel", *texts: Tensor) -> Callable[[], Tensor]:

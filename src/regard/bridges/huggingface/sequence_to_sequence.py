@@ -1,6 +1,7 @@
 """An encoder–decoder of transformers as a system: what it writes, and from where to where it looked."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,23 +11,35 @@ from regard.bridges.huggingface.language_model import NEW, OTHER, Continuation, 
 from regard.bridges.huggingface.model_attentions import head_count, paths_by_role
 from regard.bridges.huggingface.model_facts import ForeignSettings, described, home
 from regard.bridges.huggingface.writing_model import WritingModel
+from regard.core.errors import RunError
+from regard.core.settings import setting
 from regard.data.padding import padded
 from regard.data.segments import Segments, segments_of_ids
+from regard.data.text import DataError, lines
 from regard.tasks.case import Case
 from regard.tasks.classification_case import case_of_model
 from regard.tasks.system import Forward, System
 
 
+@dataclass(frozen=True)
+class StepAudit:
+    """What `regard audit` asks of an encoder–decoder."""
+
+    data: str | None = setting(None, "Texts to read, one per line.", metavar="FILE")
+    step: int = setting(0, "Which token of what it writes is audited, from 0.")
+
+
 class StackedTask(ForeignTask):
     """Texts to texts."""
 
-    makes, Audit = "sequence-to-sequence model", None
+    makes, Audit = "sequence-to-sequence model", StepAudit
 
 
 class SequenceToSequence(System):
     """An encoder that reads a text and a decoder that writes another."""
 
     task = StackedTask()
+    attentions = ("cross", "encoder", "decoder")
     parts: ForeignTokenizer
     unknown = None
 
@@ -112,8 +125,21 @@ class SequenceToSequence(System):
         seconds = [one.written[: step + 1] for one in answers]
         return case_of_model(model, tokens, seconds, words=words, classes=["its token", OTHER], **more)
 
+    def audited(self, options: StepAudit) -> tuple[Case, str]:
+        if options.data is None:
+            raise RunError(f"{self.name} writes texts: --data, texts to read, one per line, is needed.")
+        texts = [line for line in lines(options.data) if line.strip()]
+        if not texts:
+            raise DataError(f"{options.data} holds no text.")
+        return self.case(texts, step=options.step), f"{self.name} {options.step} {texts!r}"
+
     def asked_about(self, target: str, against: str | None) -> tuple[dict[str, Any], str | None]:
         raise ValueError("an encoder–decoder is asked about what it writes, step by step: step=0, 1, …")
+
+    def answer_weights(self, answer: Continuation) -> list[torch.Tensor]:
+        paths, m = self.attention_paths["decoder_self"], len(answer.written)
+        seen = self.recorded([answer], paths)
+        return [seen[path][-1].weights[0, :, :m, : m + 1] for path in paths]
 
     def self_weights(self, answer: Continuation) -> tuple[list[torch.Tensor], int]:
         layers, ahead = super().self_weights(answer)

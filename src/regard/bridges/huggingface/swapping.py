@@ -8,6 +8,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 
 from regard.attention import resolve_map
 from regard.bridges.huggingface.attention_function import attention_function
+from regard.bridges.huggingface.certified_cache import set_cache
 from regard.bridges.huggingface.head_settings import CHILD, change_settings
 from regard.bridges.huggingface.mask_function import mask_function
 from regard.bridges.huggingface.model_attentions import (
@@ -34,6 +35,7 @@ def swap_attentions(
     score: Any,
     temperature: float | Sequence[float] | Tensor = 1.0,
     heads: Sequence[int] | None = None,
+    cache: str | None = None,
 ) -> None:
     """Give some attentions of a model this map and temperature; the others are a softmax through us."""
     if score != "scaled_dot":
@@ -52,6 +54,7 @@ def swap_attentions(
         vars(module)[ATTENDS] = True
         if (output := output_of(model, path)) is not None:
             vars(module)[OUTPUT] = output
+    set_cache(model, cache)
 
 
 def restore_attentions(model: nn.Module, found: dict[str, nn.Module]) -> None:
@@ -61,6 +64,7 @@ def restore_attentions(model: nn.Module, found: dict[str, nn.Module]) -> None:
     every = attentions_of(model)
     if any(CHILD in module._modules for module in every.values()):
         return
+    set_cache(model, None)
     for part in submodels(model):
         if before := vars(part).pop(BEFORE, None):
             part.set_attn_implementation(before)

@@ -27,11 +27,10 @@ class TextClassifier(Classifier):
     """A model for sequence classification."""
 
     model: ReadingModel
-    unknown = None
+    unknown, attentions = None, ("answer", "text")
 
     def __init__(self, theirs: Any, tokenizer: ForeignTokenizer, name: str):
-        reads = "last" if hasattr(theirs, "score") else "first"
-        model = ReadingModel(theirs, tokenizer.before, tokenizer.after, reads)  # type: ignore[arg-type]
+        model = ReadingModel(theirs, tokenizer.before, tokenizer.after, reads_last=hasattr(theirs, "score"))
         labels = [str(theirs.config.id2label[i]) for i in range(theirs.config.num_labels)]
         parts = TextParts(
             tokenizer, Classes(labels, pairs=False, labels=[str(i) for i in range(len(labels))])

@@ -38,13 +38,13 @@ class TextEncoder(System):
     """A model whose output is hidden states."""
 
     task = EncoderTask()
-    role, picture = "reader", "words"
+    role, picture, attentions = "reader", "words", ("answer", "text")
     model: ReadingModel
     parts: ForeignTokenizer
     unknown = None
 
     def __init__(self, theirs: Any, tokenizer: ForeignTokenizer, name: str):
-        model = ReadingModel(theirs, tokenizer.before, tokenizer.after, "first")
+        model = ReadingModel(theirs, tokenizer.before, tokenizer.after, reads_last=False)
         settings = ForeignSettings(described(theirs))
         super().__init__(model, tokenizer, settings, home(name))
         self.name = name

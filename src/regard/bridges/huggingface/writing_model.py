@@ -22,7 +22,7 @@ class WritingModel(ReadingModel):
     """A model that writes; `before` and `after` are the special tokens around the text that it reads."""
 
     def __init__(self, theirs: Any, before: Sequence[int], after: Sequence[int]):
-        super().__init__(theirs, before, after, "last")
+        super().__init__(theirs, before, after, reads_last=True)
         self.causal = False  # the encoder, over which explanations are, sees all of the text
         roles = {role: [f"theirs.{path}" for path in paths] for role, paths in paths_by_role(theirs).items()}
         self.attention_paths = {"self": roles.get("self", []), "reader": roles["cross"][-1:]}

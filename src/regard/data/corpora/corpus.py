@@ -1,5 +1,6 @@
 """Generated corpora by name: CORPORA of pairs with gold alignments, LABELLED of texts with highlights,
-RUNNING of text for language models, STORIES of questions on stories, ASKED of questions about passages."""
+RUNNING of text for language models, STORIES of questions on stories, PASSAGES of questions about passages;
+IMAGES, CAPTIONED and ASKED of pictures with boxes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,15 +10,18 @@ from typing import Generic, TypeVar
 from regard.core.registry import Table
 from regard.data.corpora.agreement import agreement
 from regard.data.corpora.brackets import brackets
+from regard.data.corpora.glyphs import glyphs
 from regard.data.corpora.grammar import grammar
 from regard.data.corpora.hotels import hotels
 from regard.data.corpora.passages import cloze, spans
 from regard.data.corpora.phrase import Pair
 from regard.data.corpora.phrases import phrases
+from regard.data.corpora.scenes import Asked, Captioned, asked, captioned
 from regard.data.corpora.sentiment import sentiment
 from regard.data.corpora.split import Split
 from regard.data.corpora.stories import stories
 from regard.data.corpora.toys import copy, dictionary, reverse
+from regard.data.images import LabelledImage
 from regard.data.labelled import Labelled
 from regard.data.questions import Question as PassageQuestion
 from regard.data.stories import Question
@@ -65,12 +69,12 @@ for _lines in (
 ):
     RUNNING.enter(_lines.name, _lines)
 
-ASKED: Table[Corpus[PassageQuestion]] = Table("corpus of questions", {})
-for _asked in (
+PASSAGES: Table[Corpus[PassageQuestion]] = Table("corpus of questions", {})
+for _passages in (
     Corpus("spans", "Facts about people, things, places and days; the answer is a span.", spans),
     Corpus("cloze", "Sentences about anonymous names, and one that leaves a name out.", cloze),
 ):
-    ASKED.enter(_asked.name, _asked)
+    PASSAGES.enter(_passages.name, _passages)
 
 STORIES: Table[Corpus[Question]] = Table("corpus of stories", {})
 for _questions in (
@@ -79,3 +83,12 @@ for _questions in (
     Corpus("two_facts", "The same: where a thing is.", partial(stories, kinds=("two_facts",))),
 ):
     STORIES.enter(_questions.name, _questions)
+
+IMAGES: Table[Corpus[LabelledImage]] = Table("set of pictures", {})
+IMAGES.enter("glyphs", Corpus("glyphs", "One of ten glyphs somewhere among pieces of glyphs.", glyphs))
+
+CAPTIONED: Table[Corpus[Captioned]] = Table("set of captions", {})
+CAPTIONED.enter("scenes", Corpus("scenes", "One to three coloured shapes, named in order.", captioned))
+
+ASKED: Table[Corpus[Asked]] = Table("set of questions", {})
+ASKED.enter("scenes", Corpus("scenes", "What stands beside one of several shapes.", asked))

@@ -9,36 +9,49 @@ values of fewer heads than the query are shared by neighbouring ones (h becomes 
 from typing import Any
 
 from regard.kernels.common.compiled import compiled
+from regard.kernels.common.simd import fma, get, load, put, splat, store, total, width, zeros
 
 
 @compiled
 def scores(start: int, stop: int, query: Any, keys: Any, ancestors: Any, answer: Any) -> None:
-    """θ (rows, heads, t) of query (rows, heads, d), keys (room, any rows, kv, d), ancestors (t, rows)."""
+    """θ (rows, heads, t) of query (rows, heads, d), keys (room, any rows, kv, d), ancestors (t, rows).
+
+    All but the ancestors must be contiguous.
+    """
     _, heads, d = query.shape
-    groups = heads // keys.shape[2]  # heads that share keys
+    _, every, kv, _ = keys.shape
+    groups, t, w = heads // kv, ancestors.shape[0], width(query)  # groups: heads that share keys
+    whole = d - d % w
     for row in range(start, stop):
-        for i in range(ancestors.shape[0]):
-            place = keys[i, ancestors[i, row]]  # (heads / groups, d)
+        for i in range(t):
+            place = (i * every + ancestors[i, row]) * kv * d
             for h in range(heads):
-                q, k = query[row, h], place[h // groups]
-                total = query.dtype.type(0)
-                for c in range(d):
-                    total += q[c] * k[c]
-                answer[row, h, i] = total
+                q, k = (row * heads + h) * d, place + h // groups * d
+                sums = zeros(query)
+                for c in range(0, whole, w):
+                    sums = fma(load(query, q + c), load(keys, k + c), sums)
+                theta = total(sums)
+                for c in range(whole, d):
+                    theta += get(query, q + c) * get(keys, k + c)
+                put(answer, (row * heads + h) * t + i, theta)
 
 
 @compiled
 def contexts(start: int, stop: int, weights: Any, values: Any, ancestors: Any, answer: Any) -> None:
-    """z (rows, heads, d) of weights (rows, heads, t) and values (room, any rows, kv, d)."""
+    """z (rows, heads, d) of weights (rows, heads, t) and values (room, any rows, kv, d), contiguous too."""
     _, heads, d = answer.shape
-    groups = heads // values.shape[2]
+    _, every, kv, _ = values.shape
+    groups, t, w = heads // kv, ancestors.shape[0], width(answer)
+    whole = d - d % w
     for row in range(start, stop):
         answer[row] = 0
-        for i in range(ancestors.shape[0]):
-            place = values[i, ancestors[i, row]]
+        for i in range(t):
+            place = (i * every + ancestors[i, row]) * kv * d
             for h in range(heads):
-                p = weights[row, h, i]
+                p = get(weights, (row * heads + h) * t + i)
                 if p != 0:
-                    v, z = place[h // groups], answer[row, h]
-                    for c in range(d):
-                        z[c] += p * v[c]
+                    z, v, each = (row * heads + h) * d, place + h // groups * d, splat(answer, p)
+                    for c in range(0, whole, w):
+                        store(answer, z + c, fma(each, load(values, v + c), load(answer, z + c)))
+                    for c in range(whole, d):
+                        put(answer, z + c, get(answer, z + c) + p * get(values, v + c))

@@ -140,7 +140,7 @@ class ClassifierModel(nn.Module):
 
     def over_words(self, seen: Recorded) -> Tensor:
         """The weights over the words (b, k, n), of the last call recorded from the "reader" attentions."""
-        return seen[self.attention_paths["reader"][-1]][-1].weights
+        return seen[self.attention_paths["reader"][-1]][-1].over_tokens
 
     def looking_with(self, weights: Tensor, condition: Tensor | None = None) -> AbstractContextManager[None]:
         """A context in which the weights over the words are these, (b, k, n)."""

@@ -19,17 +19,18 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.heads import MultiHead
 from regard.masks import Lengths
 from regard.models.classifiers.classifier_model import ClassifierModel, Common, Recorded
 from regard.models.classifiers.one_query import OneQuery
 from regard.models.entries import register_classifier
+from regard.models.parts.attention_choice import make_heads
 from regard.models.parts.feed_forward import FeedForward
 from regard.models.parts.initialization import glorot
 from regard.models.parts.named_components import check_choice, make_map
 from regard.models.parts.residual import Residual
-from regard.positions import Learned, Sinusoidal
+from regard.positions import Learned, Rotary, Sinusoidal
 from regard.recording import intervene
+from regard.scores import SCORES, Factored, Score
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,9 @@ class Config(Common):
     heads: int = 4
     layers: int = 2
     read: Literal["attention", "first"] = "attention"
-    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
     longest: int = 1024  # maximum text length, for learned positions
+    attention: str = "full"  # or another mechanism: performer, local:window=32 …: `regard.MECHANISMS`
 
 
 class TextLayer(nn.Module):
@@ -52,7 +54,14 @@ class TextLayer(nn.Module):
         super().__init__()
         width, heads = config.embedding, config.heads
         map = make_map(config.map, learn_alpha=config.learn_alpha, heads=heads)
-        self.attention = MultiHead(width, heads, map=map)
+        self.attention = make_heads(
+            config.attention,
+            width,
+            heads,
+            score=lambda name: _score(name, width // heads, config.positions),
+            map=map,
+            causal=False,
+        )
         self.feed_forward = FeedForward(width, config.inner)
         self.around = nn.ModuleList(Residual(width, "pre", config.dropout) for _ in range(2))
 
@@ -61,6 +70,15 @@ class TextLayer(nn.Module):
         x = self.around[0](x, lambda x: self.attention(x, mask=Lengths(lengths)).context)
         x = self.around[1](x, self.feed_forward)
         return x
+
+
+def _score(name: str, each: int, positions: str) -> Score | str:
+    """A score by name, rotary positions in it if these are wanted."""
+    if positions != "rotary":
+        return name
+    inner = SCORES[name].make(each, each)
+    assert isinstance(inner, Factored)
+    return Rotary(each, score=inner)
 
 
 @register_classifier(Config)
@@ -72,10 +90,11 @@ class TransformerEncoder(OneQuery):
         self.encoder = nn.ModuleList(TextLayer(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.embedding)
         glorot(self)
-        kind = check_choice("positions", config.positions, ("sinusoidal", "learned"))
-        self.places = (
-            Learned(config.embedding, config.longest) if kind == "learned" else Sinusoidal(config.embedding)
-        )
+        kind = check_choice("positions", config.positions, ("sinusoidal", "learned", "rotary"))
+        self.places = None
+        if kind != "rotary":
+            learned = Learned(config.embedding, config.longest) if kind == "learned" else None
+            self.places = learned or Sinusoidal(config.embedding)
         layers = [f"encoder.{layer}.attention" for layer in range(config.layers)]
         self.attention_paths["self"] = layers
         self.reads_first = check_choice("read", config.read, ("attention", "first")) == "first"
@@ -86,7 +105,7 @@ class TransformerEncoder(OneQuery):
             self.attention_paths["reader"] = layers[-1:]
 
     def encode(self, x: Tensor, lengths: Tensor) -> Tensor:
-        x = x + self.places(x.shape[-2], like=x)
+        x = x if self.places is None else x + self.places(x.shape[-2], like=x)
         for layer in self.encoder:
             x = layer(x, lengths)
         states: Tensor = self.norm(x)

@@ -13,8 +13,9 @@ Departs from the paper: rotary positions, embeddings times √width, and squared
 (So et al. 2021, "Primer", arXiv:2109.08668) unless told otherwise.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal, cast
 
 from torch import Tensor, nn
 
@@ -26,6 +27,7 @@ from regard.memories import KeyValue
 from regard.models.entries import register_language_model
 from regard.models.language.language_model import LanguageModel
 from regard.models.language.placing import Placing, added_positions, placed_score
+from regard.models.parts.attention_choice import make_heads
 from regard.models.parts.embedding import Embedding
 from regard.models.parts.named_components import make_map
 from regard.models.parts.self_attention_layer import SelfAttentionLayer, scaled_initial
@@ -38,9 +40,9 @@ class Config:
     """Configuration of a decoder-only Transformer."""
 
     vocabulary: int
-    width: int = 160
-    inner: int = 640  # of the feed-forward layers
-    heads: int = 5
+    width: int = 128
+    inner: int = 512  # of the feed-forward layers
+    heads: int = 4
     layers: int = 4
     dropout: float = 0.05
     score: str = "scaled_dot"
@@ -51,6 +53,7 @@ class Config:
     longest: int = 1024  # maximum number of tokens, for learned positions
     activation: Literal["relu", "gelu", "gelu_tanh", "squared_relu"] = "squared_relu"
     bias: bool = False  # of the projections of the attentions
+    attention: str = "full"  # or another mechanism: performer, local:window=32 …: `regard.MECHANISMS`
     tied: bool = True  # the output layer has the embeddings as its weights
 
 
@@ -58,10 +61,18 @@ class Config:
 class GPT(LanguageModel):
     """A stack of causal self-attention layers."""
 
+    suits: ClassVar[Mapping[str, Any]] = {
+        "steps": 2900, "tokens": 2048, "segment": 128, "optimiser": "muon", "rate": 2.5e-3, "warmup": 100,
+        "validate": 250, "save": 250,
+    }  # fmt: skip
+
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
         check_rate("dropout", config.dropout)
+        if config.attention != "full" and type(self).heads is not GPT.heads:
+            name = type(self).__name__
+            raise ValueError(f"{name} has an attention of its own: set attention={config.attention} on gpt.")
         positions = added_positions(config.positions, config.width, config.longest)
         self.words = Embedding(config.vocabulary, config.width, positions, dropout=config.dropout)
         self.layers = nn.ModuleList(self.layer(number) for number in range(config.layers))
@@ -69,7 +80,7 @@ class GPT(LanguageModel):
         self.norm = nn.LayerNorm(config.width)
         if not config.tied:
             self.output = nn.Linear(config.width, config.vocabulary, bias=False)
-            nn.init.normal_(self.output.weight, std=config.width**-0.5)
+            nn.init.zeros_(self.output.weight)  # at first all tokens are as likely
         self.attention_paths = {"self": [f"layers.{number}.attention" for number in range(config.layers)]}
 
     def layer(self, number: int) -> SelfAttentionLayer:
@@ -83,11 +94,15 @@ class GPT(LanguageModel):
         """The attention of a layer."""
         config = self.config
         chosen = make_map(config.map, learn_alpha=config.learn_alpha, heads=config.heads)
-        attention = MultiHead(
+        each = config.width // config.heads
+        attention = make_heads(
+            config.attention,
             config.width,
             config.heads,
-            score=placed_score(config.score, config.width // config.heads, config.heads, config.positions),
+            score=lambda name: placed_score(name, each, config.heads, config.positions),
+            named=config.score,
             map=Scalable(chosen, config.heads) if config.scalable else chosen,
+            causal=True,
             bias=config.bias,
         )
         nn.init.xavier_uniform_(attention.W_o.weight)
@@ -108,7 +123,9 @@ class GPT(LanguageModel):
         self, embedded: Tensor, state: Past | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, Past]:
         x, mask = embedded, Causal() if lengths is None else Causal() & Lengths(lengths)
-        past = tuple(cache.copy() for cache in state or ()) or tuple(KeyValue() for _ in self.layers)
+        past = tuple(cache.copy() for cache in state or ()) or tuple(
+            cast(MultiHead, cast(SelfAttentionLayer, layer).attention).new_cache() for layer in self.layers
+        )
         for layer, cache in zip(self.layers, past, strict=True):
             x = layer(x, mask, cache)
         return self.norm(x), past

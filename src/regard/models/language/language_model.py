@@ -11,7 +11,8 @@ In training a text comes in segments. A model with `carries` gets the state of t
 its state is a dictionary of tensors with the batch as their second axis. Others begin each segment anew.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -31,7 +32,8 @@ class LanguageModel(nn.Module):
     config: Any
     attention_paths: dict[str, list[str]]
     carries: bool = False  # whether training hands the state of one segment to the next
-    segment: int = 128  # tokens of a row of a training batch, unless settings say otherwise
+    # Settings of training that are not given:
+    suits: ClassVar[Mapping[str, Any]] = {"steps": 4500, "tokens": 1024, "segment": 128}
     causal: bool = True  # False: an encoder that sees both sides, and is trained on masked tokens
 
     def __init__(self) -> None:

@@ -62,7 +62,9 @@ class NextToken(ClassifierModel):
     def over_words(self, seen: Recorded) -> Tensor:
         last = seen[self.attention_paths["reader"][-1]][-1]
         lengths = None if last.mask is None else last.mask.lengths()
-        weights = last.weights if last.weights.dim() == 4 else last.weights.unsqueeze(1)  # (b, h, n, n)
+        weights = (
+            last.over_tokens if last.over_tokens.dim() == 4 else last.over_tokens.unsqueeze(1)
+        )  # (b, h, n, n)
         if lengths is None:
             lengths = torch.full((len(weights),), weights.shape[-2], device=weights.device)
         return weights[torch.arange(len(weights), device=weights.device), :, lengths.flatten() - 1]

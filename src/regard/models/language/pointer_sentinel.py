@@ -11,7 +11,7 @@ Departs from the paper: as `recurrent.py`, whose states it points to.
 """
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -36,9 +36,24 @@ class Config(RecurrentConfig):
     memory: int = 100  # tokens that can be pointed to
 
 
+class Pointed(NamedTuple):
+    """What the mixture is made of, at places (..., m)."""
+
+    states: Tensor  # (..., m, width)
+    weights: Tensor  # (..., m, n + 1), the sentinel last
+    read: Tensor  # (..., m, n): the words pointed to
+
+    def flatten(self, first: int, last: int) -> "Pointed":
+        """The same with these axes as one."""
+        return Pointed(*(part.flatten(first, last) for part in self))
+
+
 @register_language_model(Config)
 class PointerSentinel(Recurrent):
-    """A recurrent network that points to words it has read; its hidden states are log-probabilities."""
+    """A recurrent network that points to words it has read; its hidden states are log-probabilities.
+
+    In training they are a `Pointed`: the loss needs the probability of one word at each place, not of all.
+    """
 
     def __init__(self, config: Config):
         super().__init__(config)
@@ -50,7 +65,7 @@ class PointerSentinel(Recurrent):
 
     def forward(
         self, tokens: Tensor, state: dict[str, Tensor] | None = None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    ) -> tuple[Any, dict[str, Tensor]]:
         """Log-probabilities (b, n, vocabulary) after tokens (b, n), in the place of hidden states."""
         check_tokens(tokens)
         memory, earlier, read = cast(Config, self.config).memory, None, tokens
@@ -61,12 +76,14 @@ class PointerSentinel(Recurrent):
         states, after = self.from_embedded(self.embed(tokens), cells)
         every = states if earlier is None else torch.cat([earlier, states], 1)  # (b, n, width)
         p = self._weights(states, every, memory)  # (b, m, n + 1), the sentinel last
+        after["states"] = remember(earlier, states, memory)[0].unsqueeze(0)
+        after["tokens"] = read[:, -after["states"].shape[-2] :].unsqueeze(0)
+        if self.training:
+            return Pointed(states, p, read.unsqueeze(1).expand(-1, p.shape[1], -1)), after
         share = p[..., -1:].clamp(min=LEAST)
         said = F.linear(states, *self.vocabulary()).log_softmax(-1) + share.log()
         index = read.unsqueeze(1).expand(-1, p.shape[1], -1)
         pointed = torch.zeros_like(said).scatter_add(-1, index, p[..., :-1])
-        after["states"] = remember(earlier, states, memory)[0].unsqueeze(0)
-        after["tokens"] = read[:, -after["states"].shape[-2] :].unsqueeze(0)
         return torch.logaddexp(said, pointed.clamp(min=LEAST).log()), after
 
     def _weights(self, states: Tensor, every: Tensor, memory: int) -> Tensor:
@@ -80,5 +97,11 @@ class PointerSentinel(Recurrent):
     def logits(self, hidden: Tensor) -> Tensor:
         return hidden
 
-    def loss(self, hidden: Tensor, wanted: Tensor, smoothing: float = 0.0) -> Tensor:
-        return F.nll_loss(hidden, wanted, reduction="sum")
+    def loss(self, hidden: "Tensor | Pointed", wanted: Tensor, smoothing: float = 0.0) -> Tensor:
+        if isinstance(hidden, Tensor):
+            return F.nll_loss(hidden, wanted, reduction="sum")
+        said = -F.cross_entropy(F.linear(hidden.states, *self.vocabulary()), wanted, reduction="none")
+        said = said + hidden.weights[..., -1].clamp(min=LEAST).log()
+        same = hidden.read == wanted.unsqueeze(-1)
+        pointed = (hidden.weights[..., :-1] * same).sum(-1).clamp(min=LEAST).log()
+        return -torch.logaddexp(said, pointed).sum()

@@ -13,8 +13,9 @@ Departs from the papers: layers of the same width with dropout between them (Zar
 arXiv:1409.2329), the output layer tied to the embeddings, the forget gate's bias 1 at first.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -48,7 +49,8 @@ class Recurrent(LanguageModel):
     """An LSTM, a GRU or a plain recurrent network."""
 
     carries = True
-    segment = 32  # short rows, many of them: each step of a recurrent network computes all rows at once
+    # Short rows, many of them: each step of a recurrent network computes all rows at once.
+    suits: ClassVar[Mapping[str, Any]] = {"steps": 3000, "tokens": 2048, "segment": 64, "rate": 4e-3}
 
     def __init__(self, config: Config):
         super().__init__()
@@ -62,7 +64,8 @@ class Recurrent(LanguageModel):
         )
         self.dropout = Dropout(config.dropout)
         if not config.tied:
-            self.output = nn.Linear(config.width, config.vocabulary)
+            self.output = nn.Linear(config.width, config.vocabulary, bias=False)
+            nn.init.zeros_(self.output.weight)  # at first all tokens are as likely
         self.bias = nn.Parameter(torch.zeros(config.vocabulary))
         if config.cell == "lstm":
             for cell in self.cells:  # remember, unless it is learned not to

@@ -6,14 +6,21 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.place import Place
-from regard.maps import MAPS, Entmax, Hard
+from regard.maps import MAPS, ContinuousSoftmax, ContinuousSparsemax, Entmax, Hard
 from regard.positions import Features
 from regard.scores import MLP, SCORES, Additive, Score
 from regard.scores.score import Sum, linear, pairs, score_at
 
+CONTINUOUS = {"continuous_softmax": ContinuousSoftmax, "continuous_sparsemax": ContinuousSparsemax}
 
-def make_map(name: str, *, learn_alpha: bool = False, heads: int = 1) -> Callable[..., Tensor]:
-    """A differentiable row map by name; with learn_alpha, entmax with one learned α per head."""
+
+def make_map(
+    name: str, *, learn_alpha: bool = False, heads: int = 1, grid: tuple[int, int] | None = None
+) -> Callable[..., Tensor]:
+    """A differentiable row map by name; with learn_alpha, entmax with one learned α per head.
+
+    `grid` are the rows and columns of a plane of keys, over which continuous maps then have their densities.
+    """
     entry = MAPS[name]
     if entry.acts_on != "row":
         raise ValueError(
@@ -28,6 +35,8 @@ def make_map(name: str, *, learn_alpha: bool = False, heads: int = 1) -> Callabl
         if name != "entmax":
             raise ValueError(f'learn_alpha is for map "entmax"; got map "{name}".')
         return Entmax(learn_alpha=True, heads=heads)
+    if grid is not None and name in CONTINUOUS:
+        return CONTINUOUS[name](shape=grid)
     return Hard() if name == "hard" else entry.function  # Hard samples in training mode only
 
 

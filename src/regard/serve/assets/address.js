@@ -29,7 +29,7 @@ function readOptions(run, said) {
 /** The address of a state; it has the options of a control for all panels if one of them is not the default. */
 function writeAddress(state, runs) {
   const said = new URLSearchParams();
-  said.set('text', state.text);
+  if (!isPicture(state.text)) said.set('text', state.text); // a picture stays on this page
   if (state.second) said.set('second', state.second);
   for (const word of state.words) said.append('word', word + 1);
   if (state.how !== 'none') said.set('how', state.how);

@@ -16,6 +16,13 @@ class Page {
         if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) { event.preventDefault(); this.typed(0); }
       });
     }
+    this.at('file').addEventListener('change', () => this.see(this.at('file').files[0]));
+    document.addEventListener('dragover', event => { if (this.pictured) event.preventDefault(); });
+    document.addEventListener('drop', event => {
+      if (!this.pictured) return;
+      event.preventDefault();
+      this.see(event.dataTransfer.files[0]);
+    });
     this.at('ask').addEventListener('submit', event => event.preventDefault());
     this.at('skip').addEventListener('click', event => { event.preventDefault(); this.at('panels').focus(); });
     this.at('add').addEventListener('click', () => this.add());
@@ -27,6 +34,21 @@ class Page {
       window.addEventListener('popstate', () => { this.state = readAddress(runs); this.render(); });
     }
     this.render();
+  }
+
+  /** Whether the first run looks at pictures. */
+  get pictured() {
+    return !this.saved && this.facts(this.state.panels[0].run).pictures;
+  }
+
+  /** Show a picture that was dropped or chosen. */
+  async see(file) {
+    if (!file) return;
+    try {
+      this.type(await readPicture(file));
+    } catch (error) {
+      this.tell(error.message);
+    }
   }
 
   /** A saved page shows what it holds: nobody is there to ask. */
@@ -43,6 +65,9 @@ class Page {
       if (this.at(box).value !== text) this.at(box).value = text;
     }
     this.drawExamples();
+    const pictures = this.facts(this.state.panels[0].run).pictures;
+    this.at('typing').hidden = pictures;
+    this.at('drop').hidden = !pictures || this.saved;
     this.at('asking').hidden = !this.state.panels.some(panel => this.facts(panel.run).second);
     while (this.panels.length > this.state.panels.length) this.panels.pop().element.remove();
     while (this.panels.length < this.state.panels.length) {
@@ -62,7 +87,8 @@ class Page {
     if (this.at('examples').dataset.of === examples.join('\n')) return;
     this.at('examples').dataset.of = examples.join('\n');
     this.at('examples').replaceChildren('Try: ', ...examples.map(text =>
-      make('button', {type: 'button', dir: 'auto', title: text, onclick: () => this.type(text)}, text)));
+      make('button', {type: 'button', dir: 'auto', title: isPicture(text) ? 'a picture' : text, onclick: () => this.type(text)},
+        isPicture(text) ? make('img', {src: text, alt: 'a picture to try', height: 48}) : text)));
   }
 
   type(text) {
@@ -113,10 +139,13 @@ class Page {
       button.classList.toggle('unknown', unknown);
       button.title = unknown ? 'unknown to the model' : '';
     });
+    const pictured = this.facts(this.state.panels[0].run).pictures;
     this.at('question').hidden = !this.words.length;
+    this.at('words').hidden = pictured; // regions are clicked in the picture
     this.at('hint').textContent = this.saved ? '' : this.state.words.length
       ? 'Masked: no attention weight on it, though other hidden states may still carry it. Deleted: removed from the text. Choose an answer to see its weights.'
-      : 'Click a word, here or in a picture.';
+      : pictured ? 'Click a region of the picture below.' : 'Click a word, here or in a picture.';
+    if (pictured && this.state.words.length) this.at('hint').textContent = 'Masked: no attention weight on the region, though others may have seen it. Deleted: painted in the mean colour. Choose an answer to see its weights.';
     if (answer.unknown?.length && !this.saved) this.at('hint').textContent += ' Dotted: unknown to the model.';
   }
 

@@ -173,6 +173,7 @@ class Panel {
   }
 
   clicked({side, index}) {
-    if (side === 'source') this.page.toggle(this.answers[this.how].columns[index]);
+    const word = this.answers[this.how].columns[index]; // none where columns are words of the answer
+    if (side === 'source' && word !== undefined) this.page.toggle(word);
   }
 }

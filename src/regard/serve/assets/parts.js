@@ -11,6 +11,27 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+const isPicture = text => text.startsWith('data:image/');
+const SIDE = 384, LARGE = 150000; // pixels of a picture that is sent, and characters of it
+
+/** A picture that was dropped or chosen, as a data URL: turned as its camera held it, and no larger than needed. */
+async function readPicture(file) {
+  let bitmap;
+  try {
+    bitmap = await createImageBitmap(file, {imageOrientation: 'from-image'});
+  } catch {
+    throw new Error('This is not a picture that the browser can read.');
+  }
+  const scale = Math.min(1, SIDE / Math.max(bitmap.width, bitmap.height));
+  const sheet = make('canvas', {width: Math.max(1, Math.round(bitmap.width * scale)), height: Math.max(1, Math.round(bitmap.height * scale))});
+  const pen = sheet.getContext('2d');
+  pen.fillStyle = '#fff';
+  pen.fillRect(0, 0, sheet.width, sheet.height);
+  pen.drawImage(bitmap, 0, 0, sheet.width, sheet.height);
+  const exact = sheet.toDataURL('image/png');
+  return exact.length <= LARGE ? exact : sheet.toDataURL('image/jpeg', 0.85);
+}
+
 /** Options of a select, made anew only if they differ. */
 function setOptions(select, options, chosen) {
   const wanted = options.map(([value, name]) => `${value}\n${name}`).join('\n\n');

@@ -19,6 +19,10 @@ function byPointer(grid) {
     held = { x: event.clientX, y: event.clientY, left: scroller.scrollLeft, top: scroller.scrollTop };
     body.setPointerCapture(event.pointerId);
   });
+  body.addEventListener("pointerup", (event) => {
+    const stays = !held || Math.hypot(event.clientX - held.x, event.clientY - held.y) < 4;
+    if (stays && grid.spec.pick && grid.at && !event.button) grid.spec.pick(grid.at.i, grid.at.j);
+  });
   for (const end of ["pointerup", "pointercancel"]) body.addEventListener(end, () => (held = null));
   scroller.addEventListener("wheel", (event) => {
     if (!event.ctrlKey) return;
@@ -46,6 +50,7 @@ function byKeyboard(grid) {
     } else if (event.key === "+" || event.key === "=") grid.zoom(grid.cell * 1.4);
     else if (event.key === "-") grid.zoom(grid.cell / 1.4);
     else if (event.key === "Escape") grid.leave();
+    else if (event.key === "Enter" && !axis && grid.spec.pick) grid.spec.pick(i, j);
     else if (event.key === "Enter" && !axis && grid.spec.columns && grid.view.options.mayClick !== false) {
       grid.view.tell("regard:word", { side: sides.column, index: j, matrix });
     }

@@ -4,7 +4,7 @@ const FEW = 2500;
 const ROOMY = 30; // pixels of a cell that holds its number
 
 class SvgPainter {
-  constructor(view, { m, n, weights, ramp, under = null }) {
+  constructor(view, { m, n, weights, ramp, under = null, marked = [] }) {
     this.node = svg("svg", { class: "regard-cells", viewBox: `0 0 ${n} ${m}`, preserveAspectRatio: "none", "aria-hidden": "true" });
     if (under) this.node.append(svg("image", { href: under, width: n, height: m, preserveAspectRatio: "none" }));
     this.numbers = svg("g", { class: "regard-numbers" });
@@ -19,7 +19,7 @@ class SvgPainter {
         this.numbers.append(styled(text, { fill: inkOn(ramp, w) }));
       }
     }
-    for (const [j, i] of view.data.links || []) {
+    for (const [j, i] of [...(view.data.links || []), ...marked]) {
       this.node.append(svg("rect", { class: "regard-link", x: j, y: i, width: 1, height: 1 }));
     }
     this.node.append(this.numbers);
@@ -100,7 +100,7 @@ function heatMap(view, spec) {
   const label = `${spec.title || "heat map"}: ${m} by ${n} weights. Arrow keys go from cell to cell; a table follows.`;
   const sides = { row: spec.rowSide || "target", column: spec.columnSide || "source" };
   const grid = new Grid(view, { m, n, rows: spec.words === false ? null : spec.rows, columns: spec.words === false ? null : spec.columns,
-    painter, say, sides, label, matrix: spec.matrix || 0, least: spec.least, most: spec.most });
+    painter, say, sides, label, matrix: spec.matrix || 0, least: spec.least, most: spec.most, pick: spec.pick });
   if (isBlack(view)) grid.body.classList.add("regard-black");
   const node = el("div", { class: "regard-panel" }, spec.title ? el("h3", { dir: "auto" }, spec.title) : null, grid.node);
   return { node, grid, m, n, weights, rows: spec.rows, columns: spec.columns, title: spec.title, begin: () => grid.begin() };

@@ -1,12 +1,11 @@
-"""The sparse backend with what models add to it: terms by distance, dropout, grouped queries, a window."""
+"""What models add to attention: terms by distance, dropout, grouped queries, a window."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from regard.attention import Attended, attend
@@ -14,46 +13,39 @@ from regard.bench.memory import peak
 from regard.bench.timed_case import Claim, Measured, TimedCase
 from regard.bench.timing import Effort, medians
 from regard.bench.workloads import HEADS, WIDTH, attention_inputs
-from regard.core.place import Place
 from regard.masks import Window
+from regard.positions import ALiBi, T5Bias
 from regard.scores import ScaledDot
-from regard.scores.score import ByDistance, Products
+from regard.scores.score import Score
 
 SDPA = "scaled_dot_product_attention"
-TERMS = ("ALiBi", "Transformer-XL", "T5 bias and its gradient")
+TERMS = {  # limit and aim of softmax
+    "ALiBi": (1.3, 1.1),
+    "Transformer-XL": (1.9, 1.6),
+    "T5 bias and its gradient": (1.9, 1.6),
+}
 BOTH = "forward + backward"
-
-
-class Distances(nn.Module):
-    """A bias by distance, one table (heads, 1, 2n − 1) for j − i = 1 − n … n − 1."""
-
-    def __init__(self, table: Tensor):
-        super().__init__()
-        self.table = table
-
-    def at(self) -> ByDistance:
-        return ByDistance(self.table, -(self.table.shape[-1] // 2))
-
-    def forward(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
-        return self.at().written(query.shape[-2], keys.shape[-2])
-
-    def added(self, products: Products, query: Tensor, keys: Tensor, place: Place) -> Products:
-        return replace(products, distance=self.at())
 
 
 def settings_cases(sizes: list[int] | None) -> Iterator[TimedCase]:
     """The cases at these numbers of keys (default: the published ones)."""
     for n in sizes or [4096]:
-        for term in TERMS:
-            claim = Claim(f"entmax15 with {term}, {BOTH}, n = {n:,}", f"{SDPA} without a term", 1.0, 0.5)
-            yield _case(claim, f"entmax15 with {term}", partial(_term, term, n), n)
+        for map in ("softmax", "entmax15"):
+            for term, bounds in TERMS.items():
+                limits = () if n < 4096 else bounds if map == "softmax" else (1.0, 0.5)
+                claim = Claim(f"{map} with {term}, {BOTH}, n = {n:,}", f"{SDPA} without a term", *limits)
+                yield _case(claim, f"{map} with {term}", partial(_term, map, term, n), n)
     for n in sizes or [2048]:
         claim = Claim(f"entmax15 with dropout 0.1, {BOTH}, n = {n:,}", f"{SDPA} with dropout", 0.35, 0.25)
         yield _case(
             claim, "entmax15 with dropout 0.1", partial(_with, {"dropout": 0.1}, {"dropout_p": 0.1}, n), n
         )
     for n in sizes or [8192]:
-        claim = Claim(f"entmax15 with Window(64), {BOTH}, n = {n:,}", f"{SDPA} without a window", 0.2, 0.05)
+        claim = Claim(
+            f"entmax15 with Window(64), {BOTH}, n = {n:,}",
+            f"{SDPA} without a window",
+            *((0.2, 0.05) if n >= 8192 else ()),
+        )
         yield _case(claim, "entmax15 with Window(64)", partial(_with, {"mask": Window(64)}, {}, n), n)
 
 
@@ -92,24 +84,21 @@ def _measured(
     return Measured(seconds, other, float((weights > 0).sum(-1).double().mean()))
 
 
-def _term(term: str, n: int, effort: Effort) -> Measured:
+def _term(map: str, term: str, n: int, effort: Effort) -> Measured:
     query, keys, values, gradient = attention_inputs(n)
     leaves, others = [query, keys, values], [query, keys, values]
+    score: Score = ScaledDot()
     if term == "Transformer-XL":  # a dot product of twice the width
         noise = torch.Generator().manual_seed(n)
         leaves[:2] = (torch.randn(1, HEADS, n, 2 * WIDTH, generator=noise).requires_grad_() for _ in range(2))
-    slopes = 2.0 ** -torch.arange(1, HEADS + 1)
-    distances = torch.arange(1 - n, n)
-    alibi = Distances(-(slopes.view(-1, 1, 1) * distances.abs()))
-    buckets = torch.randn(HEADS, 32).requires_grad_()
-    if term.startswith("T5"):
-        leaves.append(buckets)
+    elif term == "ALiBi":
+        score = score + ALiBi(HEADS)
+    else:
+        score = score + T5Bias(HEADS)
+        leaves.extend(score.parameters())
 
     def ours(query: Tensor) -> Attended:
-        if term == "Transformer-XL":
-            return attend(query, *leaves[1:], map="entmax15")
-        bias = alibi if term == "ALiBi" else Distances(buckets[:, None, distances.clamp(-16, 15) + 16])
-        return attend(query, keys, values, score=ScaledDot() + bias, map="entmax15")
+        return attend(query, leaves[1], values, score=score, map=map)
 
     return _measured(ours, lambda: sdpa(query, keys, values), leaves, others, gradient, effort)
 

@@ -1,0 +1,232 @@
+"""The arena: every mechanism on every task of long sequences, by accuracy, time, memory and FLOPs.
+
+All have the same width, depth and number of steps (`bench/arena_training.py`). The number of steps is the
+most that the slowest mechanism can do in the minutes that a row may take; with pretraining a third of the
+time goes to denoising. A row that is done is written to the folder, with its model, and not done again.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from regard.bench.arena_training import ArenaSettings, StepCost, accuracy, make_model, step_cost, train
+from regard.core.files import write_text
+from regard.core.weights import save_tensors, tensors_of
+from regard.data.long_range import LONG_TASKS, LongTask
+from regard.data.long_range.long_task import Splits
+from regard.mechanisms import MECHANISMS
+from regard.mechanisms.mechanism import parsed
+
+STEPS = {"listops": 20_000, "bytes": 4_000, "retrieval": 4_000, "pixels": 6_000, "pathfinder": 6_000}
+DEFAULTS = {
+    "bigbird": "bigbird:block=16",
+    "sinkhorn": "sinkhorn:block=32",
+}  # texts of 20 tokens are among them
+PRETRAINING = 1 / 3  # of the time
+AUDITED = 100  # texts of the test set
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One mechanism on one task."""
+
+    task: str
+    mechanism: str
+    pretrained: bool
+    accuracy: float
+    validation: float
+    chance: float
+    steps: int
+    pretraining_steps: int
+    seconds_per_step: float
+    bytes: int
+    flops: int
+    parameters: int
+    minutes: float  # that it took
+    allowed: float  # minutes that it might have taken
+    seed: int
+    data: str = ""
+    threads: int = 1
+    audit: dict[str, Any] | None = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Rows with the same key are the same experiment."""
+        return self.task, self.mechanism, self.pretrained, self.allowed, self.seed, self.data
+
+    def json(self) -> dict[str, Any]:
+        """As `--json` prints it."""
+        return asdict(self)
+
+
+def spelled(mechanism: str) -> str:
+    """A mechanism as it was asked for; some have other settings here where none are given."""
+    parsed(mechanism)
+    return DEFAULTS.get(mechanism, mechanism)
+
+
+def read_rows(folder: Path) -> list[Row]:
+    """The rows of a folder, none if there are none; a broken file is an error that names it."""
+    file = folder / "rows.jsonl"
+    if not file.exists():
+        return []
+    try:
+        return [Row(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines() if line]
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{file}: these are no rows of the arena ({error}).") from None
+
+
+def write_rows(folder: Path, rows: Sequence[Row]) -> None:
+    """Write them beside and rename: a stopped run leaves whole rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / "rows.jsonl", "".join(json.dumps(row.json()) + "\n" for row in rows))
+
+
+def run(
+    tasks: Sequence[str],
+    mechanisms: Sequence[str],
+    minutes: float,
+    folder: Path,
+    *,
+    pretrain: Sequence[bool] = (False,),
+    files: dict[str, Path] | None = None,
+    audit: bool = False,
+    settings: ArenaSettings | None = None,
+    tell: Tell = lambda what: None,
+) -> Iterator[Row]:
+    """Every row, those that the folder has at once; others are trained."""
+    settings, files = settings or ArenaSettings(), files or {}
+    for name in files:
+        LONG_TASKS[name]
+    chosen = [LONG_TASKS[name] for name in tasks]
+    specs = [spelled(name) for name in mechanisms]
+    sources = {task.name: task.splits(files.get(task.name), settings.seed, settings.held) for task in chosen}
+    done = {row.key: row for row in read_rows(folder)}
+    for task in chosen:
+        splits, data = sources[task.name], str(files.get(task.name, ""))
+        keys = {
+            (spec, first): (task.name, spec, first, minutes, settings.seed, data)
+            for first in pretrain
+            for spec in specs
+        }
+        costs: dict[str, StepCost] = {}
+        missing = [pair for pair, key in keys.items() if key not in done]
+        if missing:
+            for spec in specs:
+                tell(f"{task.name}: the time of a step of {spec}")
+                costs[spec] = step_cost(task, spec, splits, settings)
+        for (spec, first), key in keys.items():
+            if key in done and (not audit or done[key].audit is not None):
+                yield done[key]
+                continue
+            slowest = max(cost.seconds for cost in costs.values()) if costs else math.nan
+            if key in done:
+                row = done[key]
+            else:
+                row = _trained(
+                    task, spec, first, minutes, splits, settings, costs[spec], slowest, folder, tell
+                )
+                row = replace(row, data=data)
+            if audit:
+                tell(f"{task.name}, {spec}: audit")
+                row = replace(row, audit=audited(task, row, splits, settings, folder))
+            done[key] = row
+            write_rows(folder, list(done.values()))
+            yield row
+
+
+def _trained(
+    task: LongTask, spec: str, first: bool, minutes: float, splits: Splits, settings: ArenaSettings,
+    cost: StepCost, slowest: float, folder: Path, tell: Tell,
+) -> Row:  # fmt: skip
+    import torch
+
+    limit = 60 * minutes
+    share = 1 - PRETRAINING if first else 1.0
+    steps = max(1, min(STEPS[task.name], int(share * limit / slowest)))
+    before = max(1, min(STEPS[task.name] // 2, int((1 - share) * limit / slowest))) if first else 0
+    model = make_model(task, spec, settings)
+    batches = splits.batches(settings.batch, settings.seed)
+    taken, pretrained = 0.0, 0
+    name = f"{task.name}, {spec}"
+    if first:
+        denoised = train(
+            model, batches, before, settings, (1 - share) * limit, denoise=True,
+            tell=lambda step, loss: tell(f"{name}: denoising {step:,} of {before:,}, loss {loss:.3f}"),
+        )  # fmt: skip
+        taken, pretrained = denoised.seconds, denoised.steps
+    found = train(
+        model, batches, steps, settings, limit - taken,
+        tell=lambda step, loss: tell(f"{name}: step {step:,} of {steps:,}, loss {loss:.3f}"),
+    )  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    save_tensors(tensors_of(model), model_file(folder, task.name, spec, first, settings.seed))
+    return Row(
+        task.name,
+        spec,
+        first,
+        accuracy(model, splits.test),
+        accuracy(model, splits.validation),
+        task.chance,
+        found.steps,
+        pretrained,
+        cost.seconds,
+        cost.bytes,
+        cost.flops,
+        sum(p.numel() for p in model.parameters()),
+        (taken + found.seconds) / 60,
+        minutes,
+        settings.seed,
+        threads=torch.get_num_threads(),
+    )
+
+
+def model_file(folder: Path, task: str, spec: str, pretrained: bool, seed: int) -> Path:
+    """Where the model of a row is."""
+    name = spec.replace(":", "-").replace("=", "").replace("+", "-").replace(",", "-")
+    return folder / f"{task}-{name}{'-pretrained' if pretrained else ''}-{seed}.safetensors"
+
+
+def audited(
+    task: LongTask, row: Row, splits: Splits, settings: ArenaSettings, folder: Path
+) -> dict[str, Any]:
+    """The grade and the answer of a quick audit of a row's model on test texts."""
+    import torch
+
+    from regard.audits import audit
+    from regard.core.weights import load_tensors, put_tensors
+    from regard.tasks.case import Case
+
+    model = make_model(task, row.mechanism, settings)
+    file = model_file(folder, task.name, row.mechanism, row.pretrained, settings.seed)
+    put_tensors(model, load_tensors(file), file)
+    model.eval()
+    some = splits.test[:AUDITED]
+    seconds = [one.second for one in some] if task.pairs else None
+    case = Case.from_model(model, [one.tokens for one in some], seconds)  # type: ignore[arg-type]
+    report = audit(
+        replace(case, labels=torch.tensor([one.label for one in some])),
+        quick=True,
+        name=f"{row.mechanism} on {task.name}",
+    )
+    tests = {name: finding.value for name, finding in report.tests.items()}
+    return {"grade": report.grade, "answer": report.answer, "tests": tests}
+
+
+def best(rows: Sequence[Row]) -> dict[str, str]:
+    """The mechanism with the highest accuracy of each task."""
+    found: dict[str, Row] = {}
+    for row in rows:
+        if row.task not in found or row.accuracy > found[row.task].accuracy:
+            found[row.task] = row
+    return {task: row.mechanism for task, row in found.items()}
+
+
+def known_mechanisms() -> list[str]:
+    """All, as the arena takes them unless some are named."""
+    return list(MECHANISMS)
