@@ -6,13 +6,11 @@
 Before it points, the decoder takes a glimpse: d_i attends to the points and adds what it saw (Vinyals, Bengio
 & Kudlur 2016, arXiv:1511.06391, §4.2; Bello et al. 2017, arXiv:1611.09940, §3).
 
-Vinyals, Fortunato & Jaitly (2015), "Pointer Networks", arXiv:1506.03134, §2.3. Departs from the paper: where
-no point comes twice, the decoder's state is made of the points said last and first, and of the mean (as in
-Kool et al. 2019, arXiv:1803.08475, §3.2), because an LSTM counts its steps and fails beyond those it was
-trained on; decoder="lstm" is the paper's, and what is used elsewhere. The encoder is by default
-a set encoder, self-attention without positions, so that the order of the points does not matter and any
-number of them looks alike; encoder="lstm" is the paper's. What may not be pointed at again is masked.
-Coordinates stand beside the encoded points, so that close ones can be told apart.
+Vinyals, Fortunato & Jaitly (2015), "Pointer Networks", arXiv:1506.03134, §2.3. Departs from the paper: the
+encoder is by default a set encoder, self-attention without positions, so that the order of the points does
+not matter; encoder="lstm" is the paper's. What may not be pointed at again is masked. Coordinates stand
+beside the encoded points, so that close ones can be told apart. With decoder="last" the state is made of the
+points said last and first and of the mean (Kool et al. 2019, arXiv:1803.08475, §3.2).
 """
 
 from dataclasses import dataclass
@@ -43,7 +41,7 @@ class Config(PointerConfig):
     layers: int = 3  # of the set encoder
     heads: int = 4
     encoder: Literal["set", "lstm"] = "set"
-    decoder: Literal["auto", "last", "lstm"] = "auto"  # last where each point comes once
+    decoder: Literal["lstm", "last"] = "lstm"  # last: by the points said last and first
     glimpse: bool = True
     dropout: float = 0.0
     map: str = "softmax"
@@ -85,8 +83,7 @@ class PointerNetwork(PointerModel):
         self.lstm = PaddedLSTM(width, width, both=True) if kind == "lstm" else None
         size = width + config.coordinates  # of an encoded point
         self.end, self.start = (nn.Parameter(torch.randn(size) * 0.1) for _ in range(2))
-        decoder = check_choice("decoder", config.decoder, ("auto", "last", "lstm"))
-        self.remembers = decoder == "lstm" or (decoder == "auto" and not (config.once and config.every))
+        self.remembers = check_choice("decoder", config.decoder, ("lstm", "last")) == "lstm"
         if self.remembers:
             self.initial = nn.Linear(size, 2 * width)
             self.decoder = nn.LSTM(size, width, batch_first=True)
