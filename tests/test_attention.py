@@ -110,6 +110,8 @@ def test_an_attention_learns_to_find_the_marked_key():
 
 PUBLIC = [
     "context",
+    "columns",
+    "over_tokens",
     "sink",
     "query",
     "keys",

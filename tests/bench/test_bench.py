@@ -21,7 +21,7 @@ MUST = {"what", "against", "ratio", "seconds", "rows", "n", "scale", "limit", "a
 def results():
     groups = ["rows", "learned", "fusedmax", "peers"]
     cases = maps.cases(groups, TINY_ROWS) + attention.cases(
-        ["sparse", "settings", "softmax", "masks", "window", "heads", "decoding"], [32]
+        ["sparse", "settings", "softmax", "masks", "window", "mechanisms", "heads", "decoding"], [32]
     )
     return [one.measure(ONCE).json() for one in cases]
 

@@ -72,6 +72,12 @@ def test_names_are_completed():
     assert complete("corpus", "sent") == ["sentiment"] and complete("model", "self") == ["self_attentive"]
 
 
+SUITED = {  # settings whose default depends on the data or the model, beside steps
+    "language": {"model.dropout", "model.tied"},
+    "answering": {"model.linear_start"},
+}
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_every_setting_has_a_meaning_and_the_default_it_is_given(name):
     task = TASKS[name]
@@ -81,9 +87,11 @@ def test_every_setting_has_a_meaning_and_the_default_it_is_given(name):
     rows = {row["setting"]: row for row in settings_of(task)}
     if task.models:
         settings = task.resolve({"data": {"corpus": next(iter(task.corpora))}})
-        assert rows["training.steps"]["default"] == settings.training.steps
+        steps = rows["training.steps"]
+        assert steps["default"] == settings.training.steps or "as suits" in steps["meaning"]
         assert rows["training.steps"]["option"] == "--steps"
         given = {f"model.{key}": value for key, value in settings.model.items()}
+        given = {key: value for key, value in given.items() if key not in SUITED.get(name, ())}
         assert {key: rows[key]["default"] for key in given} == given
     done = CliRunner().invoke(app, ["settings", name], env={"COLUMNS": "200"})
     assert done.exit_code == 0 and all(setting in done.stdout for setting in rows)

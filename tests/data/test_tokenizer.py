@@ -154,7 +154,7 @@ def test_the_size_is_kept_to(kind):
 
 
 def test_bad_settings_are_named():
-    with pytest.raises(ValueError, match="kind must be one of bpe, word, character; got 'chars'"):
+    with pytest.raises(ValueError, match="kind must be one of bpe, word, lowercase, character; got 'chars'"):
         Tokenizer.train(TEXT, "chars", 100)
     with pytest.raises(ValueError, match="size must be at least 260 for kind='bpe'; got 100"):
         Tokenizer.train(TEXT, "bpe", 100)

@@ -161,4 +161,4 @@ def test_unknown_words_are_those_whose_tokens_are_not_in_the_vocabulary():
 
 def test_a_caption_of_words_does_not_speak_of_words_of_an_answer():
     assert "bilstm over the words of the text" in draw(classified("bilstm")).caption
-    assert "answer word averaged" in draw(translated("heads")).caption
+    assert "word of the answer averaged" in draw(translated("heads")).caption

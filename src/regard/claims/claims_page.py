@@ -13,6 +13,8 @@ SECTIONS = {  # group: what its claims have in common
     "found by [`regard align`](align.md): head, shift and rule are chosen without links.",
     "Scores and maps": "",
     "Hard and structured attention": "",
+    "Flavours of attention": "",
+    "Memory": "",
     "Positions, heads, depth": "",
     "Cost": "",
     "Subquadratic attention": "",
@@ -23,6 +25,7 @@ SECTIONS = {  # group: what its claims have in common
     "of which the words that decide are known: 4,000 to learn from, 500 others; models of width 32. "
     "Settings were found on seeds 100 and 101 and fixed, with the thresholds, before seeds 0 to 4 were "
     "run.",
+    "Applications": "",
     "Beside the list": "Sentences of the lectures that the list of 99 had missed.",
     "The debate": "Is attention explanation? Texts of `sentiment`, 4,000 to learn from and 300 others; the "
     "model is `attentive_bilstm`, the MLP `attentive_mlp`, width 32, 300 steps. The two differ in one "

@@ -13,17 +13,30 @@ from typer import Argument, Option
 from regard.cli.app import app, console, plain_table
 from regard.cli.common import exit_on_error
 from regard.cli.task_options import setting_groups
-from regard.core.settings import facts_of, fields_of
+from regard.core.settings import facts_of, fields_of, from_dict
 from regard.tasks import TASKS
 
 MEANINGS = {  # of settings that many models have
     "activation": "Of the feed-forward layers.",
     "cell": "The recurrent cell.",
+    "blocks": "Residual blocks at each width.",
     "dropout": "Share of activations that are dropped in training.",
+    "embedding": "Width of the word vectors.",
+    "glimpse": "Whether the decoder attends to the input before it points.",
     "heads": "Heads of each attention.",
+    "inner": "Width of the feed-forward layers.",
     "input_feeding": "The attentional state is an input of the next step.",
     "layers": "Layers.",
+    "learn_alpha": "With the map entmax: every attention learns its α.",
+    "locations": "Places of the memory.",
+    "looks": "How many times the picture is looked at.",
+    "patch": "Pixels of a side of a patch.",
+    "reduction": "By how much the gates' hidden layer is narrower than their channels.",
+    "score": "Any score of `regard scores`.",
+    "state": "Width of the recurrent state.",
+    "stride": "By how much the first convolution shrinks the picture.",
     "width": "Width of the hidden states.",
+    "widths": "Channels, from block to block.",
     "word_dropout": "Share of words that are replaced by the unknown word in training.",
 }
 
@@ -69,7 +82,8 @@ def settings_of(task: Any, model: str | None = None) -> list[dict[str, Any]]:
                 rows.append(_row(dotted, default, facts[name].get("option"), meaning(kind, name)))
     if task.models:
         rows.append(_row("model.name", task.default_model, "--model", f"{', '.join(task.models)}."))
-        kind, sizes = task.models[model or task.default_model].config, task.sizes(None, None)
+        plain = from_dict(task.Settings, {"data": {"corpus": next(iter(task.corpora))}})
+        kind, sizes = task.models[model or task.default_model].config, task.sizes(plain, None)
         for name, default in _defaults(kind).items():
             if name not in sizes:
                 says = task.model_options.get(name)

@@ -32,7 +32,7 @@ SAYS = {  # what `regard train --help` says of them, which imports none
     "language": "Train a language model into DIR; `regard generate DIR` then uses it.",
     "image": "Train a classifier of pictures into DIR; `regard classify DIR image.png` then uses it.",
     "caption": "Train a captioner into DIR; `regard caption DIR image.png` then uses it.",
-    "visual_question": "Train a model of questions about pictures into DIR.",
+    "visual_question": "Train a model of questions about pictures into DIR: what is beside the red circle?",
     "answering": "Train a network that answers questions on stories into DIR; `regard answer DIR` uses it.",
     "algorithm": "Train a network on the examples of an algorithm into DIR: copy, recall, sort.",
     "pointing": "Train a model into DIR that points at its input: sorting, convex hulls, tours.",

@@ -75,7 +75,7 @@ class CaptionTraining(Training):
     """Settings of the loop."""
 
     steps: int = setting(
-        0, "Steps of training; 0: by the number and size of the pictures.", option="--steps", least=0
+        0, "Steps of training; 0: as suits the number and size of pictures.", option="--steps", least=0
     )
     tokens: int = setting(1024, "Words in a batch, padding included.", least=1)
     optimiser: Literal["adam", "adamw"] = "adamw"

@@ -110,7 +110,7 @@ class ImageTraining(Training):
     """Settings of the loop; the defaults suit small pictures on a processor."""
 
     steps: int = setting(
-        0, "Steps of training; 0: by the number and size of the pictures.", option="--steps", least=0
+        0, "Steps of training; 0: as suits the number and size of pictures.", option="--steps", least=0
     )
     tokens: int = setting(128, "Pictures in a batch.", least=1)
     optimiser: Literal["adam", "adamw"] = "adamw"

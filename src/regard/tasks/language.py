@@ -89,7 +89,7 @@ class LanguageTraining(Training):
     """Settings of the loop; what suits the model and the text is in `language_defaults.py`."""
 
     steps: int = setting(
-        4500, "Steps of training; fewer for a short text, unless given.", option="--steps", least=1
+        4500, "Steps of training; unless given, as suits the model and the text.", option="--steps", least=1
     )
     tokens: int = setting(1024, "Tokens in a batch.", least=1)
     segment: int = setting(

@@ -17,7 +17,11 @@ MARKS = str.maketrans("", "", string.punctuation)
 
 def normalized(text: str) -> str:
     """The text as it is compared."""
-    return " ".join(ARTICLES.sub(" ", text.lower().translate(MARKS)).split())
+    text, end, kept = text.lower().translate(MARKS), 0, []
+    for article in ARTICLES.finditer(text):
+        kept.append(text[end : article.start()])
+        end = article.end()
+    return " ".join(" ".join([*kept, text[end:]]).split())
 
 
 def exact_match(said: str, right: Sequence[str]) -> float:

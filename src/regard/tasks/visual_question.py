@@ -135,9 +135,7 @@ class VisualQuestionTask(Task):
     """From questions about pictures to a model that answers them."""
 
     name = "visual_question"
-    says = (
-        "Train a model of questions about pictures into DIR; `regard classify DIR image.png --second TEXT`."
-    )
+    says = "Train a model of questions about pictures into DIR: what is beside the red circle?"
     makes, examples, unit = "model of questions about pictures", "questions", "questions"
     Settings, Evaluation, Audit = QuestionSettings, QuestionEvaluation, QuestionAudit
     models, default_model = QUESTION_MODELS, "stacked_attention"
