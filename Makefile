@@ -12,9 +12,9 @@
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PIP_ARGS ?=
-# One worker more than cores: tests of servers, browsers and processes spend much of their time waiting.
+# More workers than cores: tests of servers, browsers and processes spend much of their time waiting.
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-WORKERS ?= $(shell expr $(CORES) + 1)
+WORKERS ?= $(shell expr $(CORES) + 2)
 
 BIN := .venv/bin
 PIP = $(BIN)/python -m pip install --disable-pip-version-check -q $(PIP_ARGS) -c constraints.txt
@@ -26,10 +26,10 @@ demo: .venv/installed-all
 	$(BIN)/regard demo
 
 test: lint warm
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --maxprocesses 5
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --maxprocesses 6
 
 test-all: lint warm
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --maxprocesses 5 -m ''
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --maxprocesses 6 -m ''
 
 lint: .venv/installed
 	$(BIN)/ruff check

@@ -29,4 +29,17 @@ for dtype in [getattr(torch, name) for name in sys.argv[1:]]:
     for structure in (regard.structures.Matching(), regard.structures.Tree()):
         structure.best(torch.randn(2, 4, 4, dtype=dtype)), structure.solve(torch.randn(2, 4, 4, dtype=dtype))
 
+for dtype in [getattr(torch, name) for name in sys.argv[1:]]:
+    linear = regard.mechanisms.LinearAttention(16, 2).to(dtype)
+    linear(
+        torch.randn(1, 40, 16, dtype=dtype, requires_grad=True), mask=regard.masks.Causal()
+    ).context.sum().backward()
+if "float32" in sys.argv:  # steps on codes of keys, which are float32 alone
+    for bits in (4, 7):
+        cache = regard.memories.Quantised(bits=bits, long=64)
+        cache.append(*torch.randn(2, 1, 2, 200, 32))
+        cache.append(*torch.randn(2, 1, 2, 1, 32))
+        for map in ("entmax15", "sparsemax"):
+            cache.attend(torch.randn(1, 4, 1, 32), map)
+
 regard.explanations.flow([torch.rand(1, 1, 4, 4)] * 3)
