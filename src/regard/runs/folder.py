@@ -151,12 +151,17 @@ def file_digests(settings: Any) -> dict[str, str]:
     """SHA-256 of the files that the settings of the data name, by setting; of those that can be read."""
     found: dict[str, str] = {}
     for field in fields(settings.data):
-        path = getattr(settings.data, field.name)
-        if field.metadata.get("metavar") == "FILE" and isinstance(path, str):
-            with suppress(OSError):  # whoever reads it says so
+        given = getattr(settings.data, field.name)
+        paths = [given] if isinstance(given, str) else given if isinstance(given, tuple) else []
+        if field.metadata.get("metavar") not in ("FILE", "FILES") or not paths:
+            continue
+        digests = []
+        with suppress(OSError):  # whoever reads it says so
+            for path in paths:
                 check_regular(path)
                 with open(path, "rb") as file:
-                    found[field.name] = hashlib.file_digest(file, "sha256").hexdigest()
+                    digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+            found[field.name] = " ".join(digests)
     return found
 
 

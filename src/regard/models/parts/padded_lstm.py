@@ -1,4 +1,4 @@
-"""LSTMs over padded sequences: the same states as of packed ones, two to three times as fast on a CPU.
+"""LSTMs over padded sequences: the same states as of packed ones, faster on a CPU.
 
 A forward LSTM never sees what comes after a token, padding included. Backwards, each sequence is turned
 around within its own length first, so that padding stays behind it.
