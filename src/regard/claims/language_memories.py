@@ -65,7 +65,7 @@ def said(model: LanguageModel, tokens: Tensor, segment: int = 0) -> Tensor:
 @claim(
     "C28",
     group="Flavours of attention",
-    fixed="e04251b",
+    fixed="55d6dca",
     says="An LSTMN attends over earlier tokens and needs no fixed memory.",
     source="002:65-81",
     experiment="Nested brackets of four kinds: perplexity of an LSTMN and of an LSTM of as many parameters, "
@@ -130,7 +130,7 @@ def _looks_at_opening(model: Any, tokens: Tensor, number: dict[str, int]) -> flo
 @claim(
     "C59",
     group="Positions, heads, depth",
-    fixed="e04251b",
+    fixed="55d6dca",
     says="Encoders see both sides, decoders one.",
     source="004:1353-1354",
     experiment="Tokens that follow from the one to the right of them: how often a masked encoder and a "
@@ -172,7 +172,7 @@ def both_sides(seed: int, steps: int = 150) -> Figures:
 @claim(
     "C60",
     group="Subquadratic attention",
-    fixed="e04251b",
+    fixed="55d6dca",
     says="Cached memory extends the context.",
     source="004:1356-1358",
     experiment="A symbol is asked for again after 28 or 60 tokens, segments of 16, one layer: Transformer-XL "
@@ -221,7 +221,7 @@ def memories(seed: int, steps: int = 500) -> Figures:
 @claim(
     "C61",
     group="Subquadratic attention",
-    fixed="e04251b",
+    fixed="55d6dca",
     says="Heads can learn how far they look; sparse patterns suffice.",
     source="004:1359-1362",
     experiment="Text that is local but for one token that comes again far from it: learned spans, pulled to "
