@@ -62,7 +62,7 @@ class GPT(LanguageModel):
     """A stack of causal self-attention layers."""
 
     suits: ClassVar[Mapping[str, Any]] = {
-        "steps": 2900, "tokens": 2048, "segment": 128, "optimiser": "muon", "rate": 2.5e-3, "warmup": 100,
+        "steps": 5000, "tokens": 1024, "segment": 128, "optimiser": "muon", "rate": 2.5e-3, "warmup": 100,
         "validate": 250, "save": 250,
     }  # fmt: skip
 
