@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from typer import Argument, Option
 
@@ -67,5 +68,5 @@ def caption(
         save_picture(draw(inspect(system, images[0], name=run.resolve().name)), out)
 
 
-def _shown(answer: object, as_json: bool) -> str:
-    return json.dumps(answer.facts, ensure_ascii=False) if as_json else str(answer.said)  # type: ignore[attr-defined]
+def _shown(answer: Any, as_json: bool) -> str:
+    return json.dumps(answer.facts, ensure_ascii=False) if as_json else str(answer.said)

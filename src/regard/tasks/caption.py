@@ -178,7 +178,7 @@ class CaptionTask(Task):
                 yield one.pixels
 
         size, mean, deviation = measured(pictures())
-        tokenizer = make_tokenizer(texts, settings.data, say)  # type: ignore[arg-type]
+        tokenizer = make_tokenizer(texts, settings.data, say)
         return PictureParts(size, mean, deviation, tokenizer)
 
     def load_parts(self, folder: Path) -> PictureParts:

@@ -227,7 +227,7 @@ class LanguageTask(Task):
             kept = sum(count >= data.seen for count in counted.values())
             data = replace(data, vocabulary=min(data.vocabulary, max(kept, 1) + 4))
             texts = (text for _, text in islice(self.read(settings, "train"), SAMPLE))
-        tokenizer = make_tokenizer(texts, data, say)  # type: ignore[arg-type]
+        tokenizer = make_tokenizer(texts, data, say)
         return LanguageParts(tokenizer)
 
     def load_parts(self, folder: Path) -> LanguageParts:

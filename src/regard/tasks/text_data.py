@@ -4,12 +4,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 from regard.core.errors import SettingsError
 from regard.core.settings import SettingsGroup, setting
 from regard.data.splits import Part, held_out
-from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer import Kind, Tokenizer
 from regard.tasks.task import Located, Say
 
 SAMPLE = 1_000_000  # texts a vocabulary is made from
@@ -98,7 +98,21 @@ def examples(
     )
 
 
-def make_tokenizer(texts: Iterable[str], data: TextData, say: Say) -> Tokenizer:
+class TokenSettings(Protocol):
+    """Settings of data that say how texts are cut into tokens."""
+
+    @property
+    def tokens(self) -> Kind:
+        """The kind of tokens."""
+        ...
+
+    @property
+    def vocabulary(self) -> int:
+        """Different tokens at most."""
+        ...
+
+
+def make_tokenizer(texts: Iterable[str], data: TokenSettings, say: Say) -> Tokenizer:
     """A tokenizer of the settings for texts, which may have fewer different tokens than are asked for."""
     say(f"making a vocabulary of at most {data.vocabulary:,} {data.tokens} tokens")
     with warnings.catch_warnings():

@@ -204,7 +204,7 @@ class VisualQuestionTask(Task):
         classes = Classes(sorted(answers), False)
         for where, one in self.read(settings, "valid"):
             check_answer(classes, one, where)
-        tokenizer = make_tokenizer(texts, settings.data, say)  # type: ignore[arg-type]
+        tokenizer = make_tokenizer(texts, settings.data, say)
         return QuestionParts(size, mean, deviation, tokenizer, classes)
 
     def load_parts(self, folder: Path) -> QuestionParts:
