@@ -22,9 +22,9 @@ from regard.decoding import beam as beam_search
 from regard.decoding import greedy
 from regard.recording import Record
 from regard.tasks.bleu import quality
-from regard.tasks.caption import CAPTION, CaptionEvaluation, CaptionSettings, captions_in
+from regard.tasks.caption import CAPTION, CaptionEvaluation, CaptionSettings
 from regard.tasks.picture_system import PictureSystem, generated_examples
-from regard.tasks.picture_tables import PictureParts
+from regard.tasks.picture_tables import PictureTextParts
 from regard.tasks.system import EXAMPLES, Forward, Scores, check_finite
 
 PICTURES = 128  # that are read at once
@@ -74,7 +74,7 @@ class Captioner(PictureSystem):
     """A model with the size of its pictures and the tokenizer of its captions."""
 
     task, role = CAPTION, "cross"
-    parts: PictureParts
+    parts: PictureTextParts
     settings: CaptionSettings
 
     @property
@@ -200,6 +200,6 @@ class Captioner(PictureSystem):
                 "--generated N, for new pictures of the set that it learned from."
             )
         if options.data is not None:
-            return self.score([one for _, one in captions_in(options.data, self.size)], beam=options.beam)
+            return self.score([one for _, one in self.task.table(options.data, self.size)], beam=options.beam)
         assert options.generated is not None
         return self.score(generated_examples(self, CAPTIONED, options.generated), beam=options.beam)

@@ -23,7 +23,7 @@ from regard.tasks.image import (
     ImageFiles,
     ImageParts,
     ImageSettings,
-    _check,
+    check_label,
 )
 from regard.tasks.picture_system import PictureSystem, generated_examples
 from regard.tasks.system import EXAMPLES, Forward, Scores, check_finite, erase
@@ -199,7 +199,7 @@ class ImageClassifier(PictureSystem):
             )
         found = []
         for where, one in labelled_images(options.images, options.labels, self.size, least=1):
-            _check(self.parts.classes, one, where)
+            check_label(self.parts.classes, one, where)
             found.append(one)
         return found
 

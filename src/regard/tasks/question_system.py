@@ -27,7 +27,6 @@ from regard.tasks.visual_question import (
     QuestionParts,
     QuestionSettings,
     check_answer,
-    questions_in,
 )
 
 if TYPE_CHECKING:
@@ -202,7 +201,7 @@ class QuestionSystem(PictureSystem):
             )
         if options.data is not None:
             found = []
-            for where, one in questions_in(options.data, self.size):
+            for where, one in self.task.table(options.data, self.size):
                 check_answer(self.parts.classes, one, where)
                 found.append(one)
             return found
