@@ -30,8 +30,8 @@ from regard.data.stories import Question, answer_word, questions, story_files, w
 from regard.data.text import DataError
 from regard.data.tokenizer import Tokenizer
 from regard.models.answering import ANSWER_MODELS
-from regard.tasks.task import Located, Say, Task
-from regard.training import ALONE, Training
+from regard.tasks.task import Located, Say, Task, TaskSettings
+from regard.training import ALONE, CosineTraining
 from regard.training.processes import Team
 from regard.training.rank_batches import ShuffledBatches
 
@@ -68,20 +68,16 @@ class AnsweringData(SettingsGroup):
 
 
 @dataclass(frozen=True)
-class AnsweringTraining(Training):
+class AnsweringTraining(CosineTraining):
     """Settings of the loop; the defaults suit bAbI's tasks with 1,000 questions each, together."""
 
-    steps: int = setting(12_000, "Steps of training.", option="--steps", least=1)
+    steps: int = 12_000
     tokens: int = setting(1 << 20, "Sentences of all stories of a batch, padding included.", least=1)
     examples: int = setting(64, "Questions in a batch.", least=1)
-    optimiser: Literal["adam", "adamw", "sgd"] = "adam"
+    optimiser: Literal["adam", "adamw", "muon", "sgd"] = "adam"
     rate: float = 5e-3
-    schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
-    warmup: int = 100
+    decay: float = 0.0
     clip: float = 40.0
-    smoothing: float = 0.0
-    validate: int = 500
-    save: int = 500
     linear_start: float = setting(
         0.25,
         "The share of steps, from the first on, in which memory_network attends without softmax.",
@@ -92,15 +88,11 @@ class AnsweringTraining(Training):
 
 
 @dataclass(frozen=True)
-class AnsweringSettings:
+class AnsweringSettings(TaskSettings):
     """All that is needed to repeat a run."""
 
     data: AnsweringData = setting(factory=AnsweringData)
     task: Literal["answering"] = "answering"
-    seed: int = setting(
-        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
-    )
-    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: AnsweringTraining = setting(factory=AnsweringTraining)
 
 

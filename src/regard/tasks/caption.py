@@ -35,7 +35,7 @@ from regard.tasks.picture_tables import (
     PictureTextTask,
     PictureTextTraining,
 )
-from regard.tasks.task import Say, Task
+from regard.tasks.task import Say, Task, TaskSettings
 from regard.tasks.text_data import make_tokenizer
 from regard.tasks.translation import Decoding, target_in
 
@@ -54,17 +54,24 @@ class CaptionData(PictureTextData):
 
 
 @dataclass(frozen=True)
-class CaptionSettings:
+class CaptionDecoding(Decoding):
+    """How captions are searched for: pictures are all of one size, so the length does not depend on it."""
+
+    beam: int = 3
+    alpha: float = 0.6
+    scale: float = 0.0
+    extra: int = 60
+    most: int = 60
+
+
+@dataclass(frozen=True)
+class CaptionSettings(TaskSettings):
     """All that is needed to repeat a run."""
 
     data: CaptionData = setting(factory=CaptionData)
     task: Literal["caption"] = "caption"
-    seed: int = setting(
-        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
-    )
-    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: PictureTextTraining = setting(factory=PictureTextTraining)
-    decoding: Decoding = setting(factory=lambda: Decoding(beam=3, alpha=0.6, scale=0.0, extra=60, most=60))
+    decoding: CaptionDecoding = setting(factory=CaptionDecoding)
 
 
 @dataclass(frozen=True)

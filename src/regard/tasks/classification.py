@@ -30,9 +30,9 @@ from regard.data.tokenizer import Tokenizer
 from regard.data.vectors import vectors
 from regard.models.classifiers import CLASSIFIERS, ClassifierModel
 from regard.models.classifiers.classifier_model import Common
-from regard.tasks.task import Located, Say, Task
+from regard.tasks.task import Located, Say, Task, TaskSettings
 from regard.tasks.text_data import SAMPLE, TextData, examples, make_tokenizer
-from regard.training import Training
+from regard.training import CosineTraining
 
 ENDS = (".", "!", "?", "…", "。", "！", "？")  # how the last token of a sentence ends
 TOKENIZER, CLASSES = "tokenizer.json", "classes.json"
@@ -90,17 +90,12 @@ class ClassificationData(TextData):
 
 
 @dataclass(frozen=True)
-class ClassificationTraining(Training):
+class ClassificationTraining(CosineTraining):
     """Settings of the loop; the defaults suit sentences and a small model."""
 
-    steps: int = setting(2000, "Steps of training.", option="--steps", least=1)
+    steps: int = 2000
     tokens: int = 1024
-    optimiser: Literal["adam", "adamw", "sgd"] = "adamw"
     rate: float = 2e-3
-    schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
-    warmup: int = 100
-    decay: float = 0.01
-    smoothing: float = 0.0
     validate: int = 200
     save: int = 200
     patience: int = 3
@@ -147,15 +142,11 @@ class Regularizers(SettingsGroup):
 
 
 @dataclass(frozen=True)
-class ClassificationSettings:
+class ClassificationSettings(TaskSettings):
     """All that is needed to repeat a run."""
 
     data: ClassificationData
     task: Literal["classification"] = "classification"
-    seed: int = setting(
-        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
-    )
-    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: ClassificationTraining = setting(factory=ClassificationTraining)
     regularizers: Regularizers | None = None
 

@@ -36,7 +36,7 @@ from regard.data.text import DataError
 from regard.models.images import IMAGE_MODELS
 from regard.tasks.picture_parts import PictureParts, measured
 from regard.tasks.picture_task import LARGE, Files, PictureTask, PictureTraining
-from regard.tasks.task import Located, Say
+from regard.tasks.task import Located, Say, TaskSettings
 
 IMAGES_SAYS = "Pictures: an IDX file (MNIST's format, .gz too), or a folder with a folder for each class."
 LABELS_SAYS = "Their labels: an IDX file; not for a folder."
@@ -100,21 +100,18 @@ class ImageTraining(PictureTraining):
     tokens: int = setting(128, "Pictures in a batch.", least=1)
     rate: float = setting(0.0, "The highest learning rate; 0: as suits the model.", least=0)
     decay: float = 0.05
+    smoothing: float = 0.1
 
     def __post_init__(self) -> None:
         SettingsGroup.__post_init__(self)  # a rate of 0 is one that is filled in
 
 
 @dataclass(frozen=True)
-class ImageSettings:
+class ImageSettings(TaskSettings):
     """All that is needed to repeat a run."""
 
     data: ImageData = setting(factory=ImageData)
     task: Literal["image"] = "image"
-    seed: int = setting(
-        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
-    )
-    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: ImageTraining = setting(factory=ImageTraining)
     augmentation: Augmentation = setting(factory=Augmentation)
 

@@ -31,9 +31,9 @@ from regard.data.tokenizer import Tokenizer
 from regard.models.language import LANGUAGE_MODELS
 from regard.models.language.language_model import detached
 from regard.tasks.language_defaults import filled
-from regard.tasks.task import Located, Say, Task
+from regard.tasks.task import Located, Say, Task, TaskSettings
 from regard.tasks.text_data import make_tokenizer
-from regard.training import Training
+from regard.training import CosineTraining
 from regard.training.processes import Team
 from regard.training.rank_streams import RankStreams, StreamBatch
 
@@ -85,7 +85,7 @@ class LanguageData(SettingsGroup):
 
 
 @dataclass(frozen=True)
-class LanguageTraining(Training):
+class LanguageTraining(CosineTraining):
     """Settings of the loop; what suits the model and the text is in `language_defaults.py`."""
 
     steps: int = setting(
@@ -95,14 +95,9 @@ class LanguageTraining(Training):
     segment: int = setting(
         0, "Tokens of a row of a batch, which are read at once; 0 = as suits the model.", least=0
     )
-    optimiser: Literal["adam", "adamw", "muon", "sgd"] = "adamw"
     rate: float = 2.5e-3
-    schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
     warmup: int = 200
     decay: float = 0.1
-    smoothing: float = 0.0
-    validate: int = 500
-    save: int = 500
 
     @property
     def rows(self) -> int:
@@ -123,18 +118,14 @@ class LanguageTraining(Training):
 
 
 @dataclass(frozen=True)
-class LanguageSettings:
+class LanguageSettings(TaskSettings):
     """All that is needed to repeat a run."""
 
     data: LanguageData = setting(factory=LanguageData)
     task: Literal["language"] = "language"
-    seed: int = setting(
-        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
-    )
     objective: Literal["next", "masked"] = setting(
         "next", "next: predict the next token; masked: predict hidden ones (bert).", option="--objective"
     )
-    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: LanguageTraining = setting(factory=LanguageTraining)
 
 

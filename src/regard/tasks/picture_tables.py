@@ -52,8 +52,6 @@ class PictureTextTraining(PictureTraining):
 
     tokens: int = setting(1024, "Words in a batch, padding included.", least=1)
     rate: float = 5e-3
-    decay: float = 0.01
-    smoothing: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from regard.core.errors import SettingsError
 from regard.core.settings import setting
@@ -14,7 +14,7 @@ from regard.models.parts.convolutions import first_stride
 from regard.tasks.picture_parts import PictureParts
 from regard.tasks.task import Located, Task
 from regard.tasks.text_data import located
-from regard.training import Training
+from regard.training import CosineTraining
 
 LARGE = 64  # pixels of a side: larger pictures are made smaller, unless a size is given
 # What a default run looks at, in pictures of 14 × 14 cells after the first convolution: about a quarter of an
@@ -24,14 +24,12 @@ Files = tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
-class PictureTraining(Training):
+class PictureTraining(CosineTraining):
     """Settings of the loop; the defaults suit small pictures on a processor."""
 
     steps: int = setting(
         0, "Steps of training; 0: as suits the number and size of pictures.", option="--steps", least=0
     )
-    optimiser: Literal["adam", "adamw"] = "adamw"
-    schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
     warmup: int = setting(0, "Steps from 0 to the highest rate; 0: a tenth of all.", least=0)
     validate: int = setting(0, "Steps between validations; 0: a twentieth of all.", least=0)
     save: int = setting(0, "Steps between checkpoints; 0: a twentieth of all.", least=0)

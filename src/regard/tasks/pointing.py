@@ -26,9 +26,9 @@ from regard.data.points import PointSet, located_points
 from regard.data.splits import Part, held_out
 from regard.data.text import DataError
 from regard.models.pointers import POINTERS
-from regard.tasks.task import Located, Say, Task
+from regard.tasks.task import Located, Say, Task, TaskSettings
 from regard.tasks.text_data import located
-from regard.training import Training
+from regard.training import CosineTraining
 
 POINTS = "Points and positions: .jsonl with points and answer, or Vinyals et al.'s .txt; .gz too."
 PARTS = "points.json"
@@ -73,32 +73,21 @@ class PointingData(SettingsGroup):
 
 
 @dataclass(frozen=True)
-class PointingTraining(Training):
+class PointingTraining(CosineTraining):
     """Settings of the loop."""
 
-    steps: int = setting(3000, "Steps of training.", option="--steps", least=1)
-    tokens: int = 4096
+    steps: int = 3000
     examples: int = 256
-    optimiser: Literal["adam", "adamw"] = "adamw"
     rate: float = 1.5e-3
-    schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
     warmup: int = 200
-    decay: float = 0.01
-    smoothing: float = 0.0
-    validate: int = 500
-    save: int = 500
 
 
 @dataclass(frozen=True)
-class PointingSettings:
+class PointingSettings(TaskSettings):
     """All that is needed to repeat a run."""
 
     data: PointingData = setting(factory=PointingData)
     task: Literal["pointing"] = "pointing"
-    seed: int = setting(
-        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
-    )
-    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: PointingTraining = setting(factory=PointingTraining)
 
 

@@ -33,10 +33,10 @@ from regard.decoding.spans import Choose, best_spans
 from regard.models.readers import READERS
 from regard.models.readers.reader_model import ReadTexts, mark
 from regard.tasks.passage_codec import PassageCodec
-from regard.tasks.task import Located, Say, Task
+from regard.tasks.task import Located, Say, Task, TaskSettings
 from regard.tasks.text_data import TextData, located, make_tokenizer
 from regard.tasks.word_vectors import pretrained
-from regard.training import Training
+from regard.training import CosineTraining
 from regard.training.processes import Team
 from regard.training.rank_batches import RankBatches
 
@@ -77,20 +77,15 @@ class ReadingData(TextData):
 
 
 @dataclass(frozen=True)
-class ReadingTraining(Training):
+class ReadingTraining(CosineTraining):
     """Settings of the loop; the defaults suit a few thousand questions."""
 
-    steps: int = setting(5000, "Steps of training.", option="--steps", least=1)
+    steps: int = 5000
     tokens: int = 1536
     examples: int = 24
-    optimiser: Literal["adam", "adamw"] = "adamw"
     rate: float = 2.5e-3
-    schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
-    warmup: int = 100
-    decay: float = 0.01
     beta2: float = 0.99
     clip: float = 5.0
-    smoothing: float = 0.0
     validate: int = 200
     save: int = 200
     average: int = 5
@@ -107,15 +102,11 @@ class SpanChoice(SettingsGroup):
 
 
 @dataclass(frozen=True)
-class ReadingSettings:
+class ReadingSettings(TaskSettings):
     """All that is needed to repeat a run."""
 
     data: ReadingData
     task: Literal["reading"] = "reading"
-    seed: int = setting(
-        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
-    )
-    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: ReadingTraining = setting(factory=ReadingTraining)
     answers: SpanChoice = setting(factory=SpanChoice)
 

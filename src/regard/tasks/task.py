@@ -11,7 +11,7 @@ commands, page, explanations, audits) knows tasks and systems by these names alo
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import SettingsError
 from regard.core.registry import Table
-from regard.core.settings import fields_of, from_dict, to_dict
+from regard.core.settings import fields_of, from_dict, setting, to_dict
 from regard.core.weights import Kind, check_shapes, put_tensors, tensors_of
 from regard.data.batches import Batch, Batches
 from regard.data.encoded import Encoded
@@ -46,6 +46,19 @@ class Parts(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class TaskSettings:
+    """All that is needed to repeat a run: a task says what its data, training and further groups are."""
+
+    data: Any
+    task: Any = ""
+    seed: int = setting(
+        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
+    )
+    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
+    training: Any = None
+
+
 class Task:
     """One kind of problem that can be trained."""
 
@@ -54,7 +67,7 @@ class Task:
     makes: str  # what comes of it: "translator"
     examples: str  # what its examples are called: "pairs", "texts"
     unit: str = "examples"  # what losses and speed are counted in
-    Settings: type[Any]  # a frozen dataclass: data, task, seed, model, training and the task's own groups
+    Settings: type[Any]  # TaskSettings with groups of its own
     Evaluation: type[Any]  # options of `regard evaluate`: a frozen dataclass of `setting`s
     Audit: type[Any] | None = None  # options of `regard audit`, likewise; None: it cannot be audited
     Asking: type[Any] | None = None  # options of `regard answer`, likewise; None: it answers no questions

@@ -35,7 +35,7 @@ from regard.models.both_directions import TwoWay, ahead_of
 from regard.models.parts.biases import Biases
 from regard.recording import record
 from regard.tasks.structural_losses import between_words, fertility
-from regard.tasks.task import Located, Say, Task
+from regard.tasks.task import Located, Say, Task, TaskSettings
 from regard.tasks.text_data import (
     SAMPLE,
     SOURCE,
@@ -94,15 +94,11 @@ class Decoding(SettingsGroup):
 
 
 @dataclass(frozen=True)
-class TranslationSettings:
+class TranslationSettings(TaskSettings):
     """All that is needed to repeat a run."""
 
     data: TranslationData
     task: Literal["translation"] = "translation"
-    seed: int = setting(
-        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
-    )
-    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: Training = setting(factory=Training)
     decoding: Decoding = setting(factory=Decoding)
 

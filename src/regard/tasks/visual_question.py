@@ -32,7 +32,7 @@ from regard.tasks.picture_tables import (
     PictureTextTask,
     PictureTextTraining,
 )
-from regard.tasks.task import Say, Task
+from regard.tasks.task import Say, Task, TaskSettings
 from regard.tasks.text_data import make_tokenizer
 
 DATA = "Questions: .tsv, .csv or .jsonl with the columns image (a file), question and answer."
@@ -58,15 +58,11 @@ class QuestionTraining(PictureTextTraining):
 
 
 @dataclass(frozen=True)
-class QuestionSettings:
+class QuestionSettings(TaskSettings):
     """All that is needed to repeat a run."""
 
     data: QuestionData = setting(factory=QuestionData)
     task: Literal["visual_question"] = "visual_question"
-    seed: int = setting(
-        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
-    )
-    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: QuestionTraining = setting(factory=QuestionTraining)
 
 
