@@ -77,9 +77,13 @@ class LinformerCore(Core):
 
 
 @register(
-    causal=False, masks="keys", exact=True, slope=1.0, across=True, maps=True,
+    masks="keys",
+    exact=True,
+    slope=1.0,
+    across=True,
+    maps=True,
     why_not_causal="its projection mixes tokens to come into every key",
-)  # fmt: skip
+)
 class Linformer(Mechanism):
     """Multi-head attention to k projections of the keys."""
 

@@ -90,9 +90,12 @@ class SinkhornCore(Core):
 
 
 @register(
-    causal=False, masks="keys", exact=True, slope=1.0, maps=True,
+    masks="keys",
+    exact=True,
+    slope=1.0,
+    maps=True,
     why_not_causal="a block is sorted by all of its tokens, later ones too",
-)  # fmt: skip
+)
 class Sinkhorn(Mechanism):
     """Multi-head attention to sorted blocks."""
 

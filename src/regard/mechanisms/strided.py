@@ -59,7 +59,7 @@ class StridedCore(FactorizedCore):
         return found.transpose(-3, -2).flatten(-3, -2)[..., :n, :]
 
 
-@register(causal=True, masks="keys", exact=True, slope=1.5, maps=True)
+@register(masks="keys", exact=True, slope=1.5, maps=True)
 class Strided(Mechanism):
     """Multi-head attention with near heads and heads with a stride."""
 

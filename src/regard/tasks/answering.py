@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from torch import Tensor
-from torch.nn import functional as F
 
 from regard.core.errors import SettingsError, UnknownNameError
 from regard.core.files import read_json, write_text
@@ -30,6 +29,7 @@ from regard.data.stories import Question, answer_word, questions, story_files, w
 from regard.data.text import DataError
 from regard.data.tokenizer import Tokenizer
 from regard.models.answering import ANSWER_MODELS
+from regard.tasks.class_scores import class_measures
 from regard.tasks.task import Located, Say, Task, TaskSettings
 from regard.training import ALONE, CosineTraining
 from regard.training.processes import Team
@@ -296,8 +296,7 @@ class AnsweringTask(Task):
     def measure(self, model: Any, batch: Batch) -> tuple[dict[str, float], int]:
         """Loss, and how many answers are right."""
         logits = model(batch["story"], batch["question"], batch.lengths["story"])
-        loss = F.cross_entropy(logits, batch["answer"], reduction="sum").item()
-        return {"loss": loss, "accuracy": int((logits.argmax(-1) == batch["answer"]).sum())}, len(batch)
+        return class_measures(logits, batch["answer"])
 
     def validation(self, settings: AnsweringSettings, encoded: Encoded) -> Iterator[Batch]:
         return ShuffledBatches(encoded, 512, 0, ALONE).epoch(0)

@@ -25,13 +25,13 @@ from regard.tasks.bleu import quality
 from regard.tasks.caption import CAPTION, CaptionEvaluation, CaptionSettings
 from regard.tasks.picture_system import PictureSystem, generated_examples
 from regard.tasks.picture_tables import PictureTextParts
-from regard.tasks.system import EXAMPLES, Forward, Scores, check_finite
+from regard.tasks.system import EXAMPLES, Forward, Scores, WrittenAnswer, check_finite
 
 PICTURES = 128  # that are read at once
 
 
 @dataclass(frozen=True, eq=False)
-class Caption:
+class Caption(WrittenAnswer):
     """The caption of one picture, and on demand the weights behind each word."""
 
     picture: str  # where it came from: a file, or nothing
@@ -40,16 +40,6 @@ class Caption:
     log_prob: float
     target_tokens: list[int] = field(repr=False)
     system: "Captioner" = field(repr=False)
-
-    @property
-    def said(self) -> str:
-        """The caption."""
-        return self.text
-
-    @property
-    def probabilities(self) -> dict[str, float]:
-        """None: there are too many possible captions."""
-        return {}
 
     @cached_property
     def weights(self) -> Tensor | None:

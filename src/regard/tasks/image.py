@@ -34,6 +34,7 @@ from regard.data.images import (
 from regard.data.labelled import Classes
 from regard.data.text import DataError
 from regard.models.images import IMAGE_MODELS
+from regard.tasks.class_scores import class_measures
 from regard.tasks.picture_parts import PictureParts, measured
 from regard.tasks.picture_task import LARGE, Files, PictureTask, PictureTraining
 from regard.tasks.task import Located, Say, TaskSettings
@@ -259,9 +260,7 @@ class ImageTask(PictureTask):
 
     def measure(self, model: Any, batch: Batch) -> tuple[dict[str, float], int]:
         """Loss and accuracy."""
-        logits = model(batch["pixels"]).float()
-        loss = F.cross_entropy(logits, batch["label"], reduction="sum").item()
-        return {"loss": loss, "accuracy": int((logits.argmax(-1) == batch["label"]).sum())}, len(batch)
+        return class_measures(model(batch["pixels"]).float(), batch["label"])
 
     def system(
         self, model: Any, parts: ImageParts, settings: ImageSettings, folder: Path | None = None

@@ -1,6 +1,5 @@
 """A trained classifier of pictures: pictures in, classes out, and the attention over their regions."""
 
-import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
@@ -25,7 +24,7 @@ from regard.tasks.image import (
     ImageSettings,
     check_label,
 )
-from regard.tasks.picture_system import PictureSystem, generated_examples
+from regard.tasks.picture_system import PictureClass, PictureSystem, generated_examples
 from regard.tasks.system import EXAMPLES, Forward, Scores, check_finite, erase
 
 if TYPE_CHECKING:
@@ -35,24 +34,10 @@ PICTURES = 256  # that are read at once
 
 
 @dataclass(frozen=True, eq=False)
-class ImageClass:
+class ImageClass(PictureClass):
     """The class of one picture, and on demand the attention over its regions."""
 
-    picture: str  # where it came from: a file, or nothing
-    pixels: Pixels = field(repr=False)  # (c, h, w), as the model read it
-    label: str  # the most likely
-    probabilities: dict[str, float]  # of every label
     system: "ImageClassifier" = field(repr=False)
-
-    @property
-    def said(self) -> str:
-        """The class."""
-        return self.label
-
-    @property
-    def log_prob(self) -> float:
-        """Of the class."""
-        return math.log(max(self.probabilities[self.label], 1e-300))
 
     @property
     def tokens(self) -> list[int]:

@@ -5,8 +5,9 @@ A picture is given as a file, a data URL, or pixels. Behind "#without=3,4" stand
 painted with the mean colour: what deleting words is to a text.
 """
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -31,6 +32,27 @@ class Picture:
 
     name: str  # of its file; "" of one that came otherwise
     pixels: Pixels  # (c, h, w)
+
+
+@dataclass(frozen=True, eq=False)
+class PictureClass:
+    """One of a few answers that a system gives about a picture."""
+
+    picture: str  # where it came from: a file, or nothing
+    pixels: Pixels = field(repr=False)  # (c, h, w), as the model read it
+    label: str  # the most likely
+    probabilities: dict[str, float]  # of every label
+    system: Any = field(repr=False)
+
+    @property
+    def said(self) -> str:
+        """The class."""
+        return self.label
+
+    @property
+    def log_prob(self) -> float:
+        """Of the class."""
+        return math.log(max(self.probabilities[self.label], 1e-300))
 
 
 class PictureSystem(System):

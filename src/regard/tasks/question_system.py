@@ -1,6 +1,5 @@
 """A trained model of questions: a picture and a question in, an answer out, and where each look went."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -17,7 +16,7 @@ from regard.data.images import Pixels
 from regard.data.padding import padded
 from regard.recording import Record
 from regard.tasks.class_scores import class_quality
-from regard.tasks.picture_system import PictureSystem, generated_examples
+from regard.tasks.picture_system import PictureClass, PictureSystem, generated_examples
 from regard.tasks.system import EXAMPLES, Forward, Scores, check_finite
 from regard.tasks.visual_question import (
     VISUAL_QUESTION,
@@ -36,26 +35,12 @@ PICTURES = 256  # that are read at once
 
 
 @dataclass(frozen=True, eq=False)
-class PictureAnswer:
+class PictureAnswer(PictureClass):
     """The answer to one question, and on demand where the model looked."""
 
-    picture: str  # where the picture came from: a file, or nothing
-    pixels: Pixels = field(repr=False)  # (c, h, w), as the model read it
-    question: str
-    label: str  # the most likely
-    probabilities: dict[str, float]  # of every answer
-    question_tokens: list[int] = field(repr=False)
     system: "QuestionSystem" = field(repr=False)
-
-    @property
-    def said(self) -> str:
-        """The answer."""
-        return self.label
-
-    @property
-    def log_prob(self) -> float:
-        """Of the answer."""
-        return math.log(max(self.probabilities[self.label], 1e-300))
+    question: str
+    question_tokens: list[int] = field(repr=False)
 
     @cached_property
     def weights(self) -> list[Tensor]:
@@ -147,7 +132,7 @@ class QuestionSystem(PictureSystem):
                 label = max(probabilities, key=probabilities.__getitem__)
                 one = read[i]
                 found.append(
-                    PictureAnswer(one.name, one.pixels, questions[i], label, probabilities, tokens[i], self)
+                    PictureAnswer(one.name, one.pixels, label, probabilities, self, questions[i], tokens[i])
                 )
         return found
 

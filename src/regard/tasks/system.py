@@ -92,6 +92,22 @@ class Reply:
     notes: tuple[str, ...] = ()  # further lines
 
 
+class WrittenAnswer:
+    """An answer that is a text."""
+
+    text: str
+
+    @property
+    def said(self) -> str:
+        """The text."""
+        return self.text
+
+    @property
+    def probabilities(self) -> dict[str, float]:
+        """None: there are too many possible texts."""
+        return {}
+
+
 class System:
     """A trained model of any task."""
 

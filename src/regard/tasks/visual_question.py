@@ -24,6 +24,7 @@ from regard.data.labelled import Classes
 from regard.data.tables import Column
 from regard.data.text import DataError
 from regard.models.visual_questions import QUESTION_MODELS
+from regard.tasks.class_scores import class_measures
 from regard.tasks.picture_parts import PictureParts, measured
 from regard.tasks.picture_tables import (
     IMAGE_COLUMN,
@@ -175,8 +176,7 @@ class VisualQuestionTask(PictureTextTask):
     def measure(self, model: Any, batch: Batch) -> tuple[dict[str, float], int]:
         """Loss and accuracy."""
         logits = model(batch["pixels"], batch["question"], batch.lengths["question"]).float()
-        loss = F.cross_entropy(logits, batch["label"], reduction="sum").item()
-        return {"loss": loss, "accuracy": int((logits.argmax(-1) == batch["label"]).sum())}, len(batch)
+        return class_measures(logits, batch["label"])
 
     def system(
         self, model: Any, parts: QuestionParts, settings: QuestionSettings, folder: Path | None = None
