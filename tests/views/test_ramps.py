@@ -64,7 +64,7 @@ def test_oklab_goes_there_and_back():
     np.testing.assert_allclose(oklab(np.ones(3)), [1, 0, 0], atol=1e-6)  # white has lightness 1 and no colour
 
 
-@pytest.mark.parametrize("number", (0, 1))
+@pytest.mark.parametrize("number", [0, 1])
 def test_text_and_marks_have_contrast_in_both_schemes(number):
     colours = schemes()[number]
     assert set((*TEXT, *MARKS, "paper", "picked")) <= set(colours)
