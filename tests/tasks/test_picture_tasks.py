@@ -18,7 +18,7 @@ from regard.runs import fit, resolve
 from regard.tasks.image import Augmentation, ImageTraining, augmented
 from regard.tasks.image_case import OverRegions
 from regard.tasks.picture_task import completed
-from regard.views.image import spread
+from regard.views.image_weights import spread
 from regard.views.png import data_url
 
 Image = pytest.importorskip("PIL.Image")

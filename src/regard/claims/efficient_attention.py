@@ -1,7 +1,8 @@
 """C62, C63 and C64: what attentions of less than n² cost, and what they give up.
 
-C62 counts FLOPs and bytes (`bench/growth.py`). C63 ranks memory as Long Range Arena does, and trains five
-mechanisms on four small tasks (`bench/arena.py`). C64 compares each with what it must equal or come near to.
+C62 counts FLOPs and bytes (`bench/cost_growth.py`). C63 ranks memory as Long Range Arena does, and trains
+five mechanisms on four small tasks (`bench/arena_runs.py`). C64 compares each with what it must equal or come
+near to.
 """
 
 import math
@@ -12,8 +13,8 @@ import torch
 from torch import Tensor
 
 from regard.attention import attend
-from regard.bench import growth
-from regard.bench.arena import best, run
+from regard.bench import cost_growth as growth
+from regard.bench.arena_runs import best, run
 from regard.bench.arena_training import ArenaSettings
 from regard.claims.claim import Condition, Figures, at_least, at_most, between, claim
 from regard.claims.quick import sized

@@ -25,7 +25,7 @@ from regard.data.corpora import STORIES
 from regard.data.encoded import Encoded
 from regard.data.fields import Field, Row, number_field, token_field
 from regard.data.splits import Part
-from regard.data.stories import Question, answer_word, questions, story_files, words
+from regard.data.stories import StoryQuestion, answer_word, questions, story_files, words
 from regard.data.text import DataError
 from regard.data.tokenizer import Tokenizer
 from regard.models.answering import ANSWER_MODELS
@@ -245,7 +245,7 @@ class AnsweringTask(Task):
         }
 
     def encode(
-        self, settings: AnsweringSettings, parts: StoryParts, examples: Sequence[Question]
+        self, settings: AnsweringSettings, parts: StoryParts, examples: Sequence[StoryQuestion]
     ) -> list[Row | None]:
         most = settings.data.memory
         asked = parts.tokens([one.question for one in examples])

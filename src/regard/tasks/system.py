@@ -292,7 +292,7 @@ class System:
 
     @property
     def receptive(self) -> tuple[int, int, float] | None:
-        """What a region has seen of the picture, in pixels (`views.image`); None if that is not known."""
+        """What a region has seen of the picture, in pixels (`regard.views.image`); None if not known."""
         return None
 
     def answer_segments(self, answer: Any) -> Segments:

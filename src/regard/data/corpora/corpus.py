@@ -19,12 +19,12 @@ from regard.data.corpora.phrases import phrases
 from regard.data.corpora.scenes import Asked, Captioned, asked, captioned
 from regard.data.corpora.sentiment import sentiment
 from regard.data.corpora.split import Split
-from regard.data.corpora.stories import stories
+from regard.data.corpora.story_questions import stories
 from regard.data.corpora.toys import copy, dictionary, reverse
 from regard.data.images import LabelledImage
 from regard.data.labelled import Labelled
-from regard.data.questions import Question as PassageQuestion
-from regard.data.stories import Question
+from regard.data.questions import Question
+from regard.data.stories import StoryQuestion
 
 Example = TypeVar("Example")
 
@@ -70,13 +70,13 @@ RUNNING: Table[Corpus[str]] = _table(
     Corpus("brackets", "Nested brackets of four kinds with letters between them.", brackets),
 )
 
-PASSAGES: Table[Corpus[PassageQuestion]] = _table(
+PASSAGES: Table[Corpus[Question]] = _table(
     "corpus of questions",
     Corpus("spans", "Facts about people, things, places and days; the answer is a span.", spans),
     Corpus("cloze", "Sentences about anonymous names, and one that leaves a name out.", cloze),
 )
 
-STORIES: Table[Corpus[Question]] = _table(
+STORIES: Table[Corpus[StoryQuestion]] = _table(
     "corpus of stories",
     Corpus("stories", "Who is where and who took what; a question takes one sentence or two.", stories),
     Corpus("one_fact", "The same: where somebody is.", partial(stories, kinds=("one_fact",))),
