@@ -53,7 +53,7 @@ def command(task: "Task") -> Any:
     """`regard train NAME` of a task, with the options of its settings and its models."""
     places = placed_options(task)
 
-    def run(**typed: Any) -> None:
+    def work(**typed: Any) -> None:
         groups: dict[str, dict[str, Any]] = {}
         with exit_on_training_error(f"regard train {task.name}", typed["out"]), as_typed(places, typed):
             for name, (group, key, read, _) in places.items():
@@ -65,7 +65,8 @@ def command(task: "Task") -> Any:
 
     _, _, out, *shared = inspect.signature(train_run).parameters.values()
     parameters = [out, *(place.parameter for place in places.values()), *shared]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run: Any = work
+    run.__signature__ = inspect.Signature(parameters)
     examples = "\n\n".join(f"- `{line}`" for line in task.command_examples)
     run.__doc__ = f"{task.says}\n\nExamples:\n\n{examples}\n"
     single = typer.Typer(rich_markup_mode="markdown", add_completion=False, pretty_exceptions_enable=False)

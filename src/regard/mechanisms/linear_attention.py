@@ -32,7 +32,7 @@ class LinearCore(KernelCore):
     """Attention by elu features."""
 
     def wrapped(self, score: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        return Elu(score)  # type: ignore[arg-type]
+        return Elu(score)
 
 
 @register(masks="keys", exact=False, slope=1.0, across=True, score="dot")

@@ -23,6 +23,7 @@ tokens decide what earlier ones see; layers are not reversible.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, prod
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -250,8 +251,8 @@ class Reformer(Mechanism):
 
     core_kind = ReformerCore
 
-    def __init__(self, width: int, heads: int = 8, **settings: object):
-        super().__init__(width, heads, **settings)  # type: ignore[arg-type]
+    def __init__(self, width: int, heads: int = 8, **settings: Any):
+        super().__init__(width, heads, **settings)
         self.W_k = self.W_q
 
     def redraw(self, seed: int) -> None:

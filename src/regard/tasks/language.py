@@ -299,14 +299,14 @@ class LanguageTask(Task):
 
     # Training
 
-    def loss(self, settings: LanguageSettings, model: Any, batch: StreamBatch) -> tuple[Tensor, int]:  # type: ignore[override]
+    def loss(self, settings: LanguageSettings, model: Any, batch: Any) -> tuple[Tensor, int]:
         """The sum of −log p of the tokens of a batch, and how many they are."""
         hidden, wanted = predicted(model, batch)
         loss = model.loss(hidden, wanted, settings.training.smoothing)
         penalty = model.penalty()
         return loss if penalty is None else loss + penalty * len(wanted), len(wanted)
 
-    def measure(self, model: Any, batch: StreamBatch) -> tuple[dict[str, float], int]:  # type: ignore[override]
+    def measure(self, model: Any, batch: Any) -> tuple[dict[str, float], int]:
         """Loss, and how many tokens are the most likely one."""
         hidden, wanted = predicted(model, batch)
         logits = model.logits(hidden).float()
