@@ -22,15 +22,13 @@ from regard.data.corpora.algorithms import ALGORITHMS, Algorithm
 from regard.data.fields import Field, Row
 from regard.data.splits import Part
 from regard.models.algorithm import ALGORITHM_MODELS
-from regard.tasks.task import Located, Say, Task, TaskSettings
+from regard.tasks.task import Located, Say, Task, TaskData, TaskSettings
 from regard.training import CosineTraining
 
 
 @dataclass(frozen=True)
-class AlgorithmData(SettingsGroup):
+class AlgorithmData(TaskData):
     """Which algorithm, and how long its sequences are."""
-
-    group = "data"
 
     corpus: str = setting("copy", "The algorithm; copy unless given.", option="--corpus")
     bits: int = setting(8, "Bits of a vector.", option="--bits", least=1)
@@ -45,7 +43,6 @@ class AlgorithmData(SettingsGroup):
     )
     sequences: int = setting(20_000, "Sequences to train on.", least=1)
     held_out: int = setting(500, "Sequences to validate on.", least=1)
-    fingerprint: str | None = setting(None, "Of the encoded sequences: written by the run itself.")
 
     @property
     def algorithm(self) -> Algorithm:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.core.errors import SettingsError, UnknownNameError
 from regard.core.files import read_json, write_text
-from regard.core.settings import SettingsGroup, setting
+from regard.core.settings import setting
 from regard.core.tokens import PAD
 from regard.data.batches import Batch
 from regard.data.corpora import STORIES
@@ -30,7 +30,7 @@ from regard.data.text import DataError
 from regard.data.tokenizer import Tokenizer
 from regard.models.answering import ANSWER_MODELS
 from regard.tasks.class_scores import class_measures
-from regard.tasks.task import Located, Say, Task, TaskSettings
+from regard.tasks.task import Located, Say, Task, TaskData, TaskSettings
 from regard.training import ALONE, CosineTraining
 from regard.training.processes import Team
 from regard.training.rank_batches import ShuffledBatches
@@ -42,14 +42,11 @@ FILES = "bAbI's files as they are, or .jsonl; .gz too. Repeatable; also a folder
 
 
 @dataclass(frozen=True)
-class AnsweringData(SettingsGroup):
+class AnsweringData(TaskData):
     """Where the stories come from."""
 
-    group = "data"
+    files = ("train", "valid")
 
-    corpus: str | None = setting(
-        None, "Generated stories instead of files; stories if there is none.", option="--corpus"
-    )
     questions: int = setting(10_000, "Questions on generated stories.", least=1)
     held_out: int = setting(1000, "Questions on generated stories to validate on.", least=1)
     train: tuple[str, ...] = setting((), FILES, option="--data", metavar="FILES")
@@ -57,14 +54,6 @@ class AnsweringData(SettingsGroup):
         (), "Others to validate on; without them a tenth is held out.", option="--valid", metavar="FILES"
     )
     memory: int = setting(50, "Sentences of a story that are read at most: the last ones.", least=1)
-    fingerprint: str | None = setting(None, "Of the encoded questions: written by the run itself.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.corpus is not None and (self.train or self.valid):
-            raise SettingsError("data.corpus and data.train exclude each other; give one of them.")
-        if self.valid and not self.train:
-            raise SettingsError("data.valid is for stories of your own: data.train must be given too.")
 
 
 @dataclass(frozen=True)

@@ -23,27 +23,23 @@ from regard.data.corpora import CAPTIONED
 from regard.data.corpora.scenes import Captioned
 from regard.data.fields import Field, Row, token_field
 from regard.data.images import ImageSize, Pixels
-from regard.data.tables import Column
 from regard.data.text import DataError
 from regard.models.captioners import CAPTIONERS
 from regard.models.captioners.show_attend_tell import Config
 from regard.tasks.picture_parts import PictureParts, measured
 from regard.tasks.picture_tables import (
-    IMAGE_COLUMN,
     PictureTextData,
     PictureTextParts,
     PictureTextTask,
     PictureTextTraining,
+    table_columns,
 )
 from regard.tasks.task import Say, Task, TaskSettings
 from regard.tasks.text_data import make_tokenizer
 from regard.tasks.translation import Decoding, target_in
 
 DATA = "Pictures and captions: .tsv, .csv or .jsonl with the columns image (a file) and caption."
-COLUMNS = {
-    "image": IMAGE_COLUMN,
-    "caption": Column(("caption",), "--data", heads=True),
-}
+COLUMNS = table_columns(caption=("caption",))
 
 
 @dataclass(frozen=True)

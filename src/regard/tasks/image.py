@@ -37,7 +37,7 @@ from regard.models.images import IMAGE_MODELS
 from regard.tasks.class_scores import class_measures
 from regard.tasks.picture_parts import PictureParts, measured
 from regard.tasks.picture_task import LARGE, Files, PictureTask, PictureTraining
-from regard.tasks.task import Located, Say, TaskSettings
+from regard.tasks.task import Located, Say, TaskData, TaskSettings
 
 IMAGES_SAYS = "Pictures: an IDX file (MNIST's format, .gz too), or a folder with a folder for each class."
 LABELS_SAYS = "Their labels: an IDX file; not for a folder."
@@ -45,14 +45,11 @@ LABEL_NAMES = "What labels are called in answers and reports, as 0=top,1=trouser
 
 
 @dataclass(frozen=True)
-class ImageData(SettingsGroup):
+class ImageData(TaskData):
     """Where the pictures come from."""
 
-    group = "data"
+    files = ("images", "labels", "valid_images", "valid_labels")
 
-    corpus: str | None = setting(
-        None, "Generated pictures; glyphs, unless --images are given.", option="--corpus"
-    )
     pictures: int = setting(10_000, "Pictures of the generated set.", least=2)
     images: str | None = setting(None, IMAGES_SAYS, option="--images", metavar="FILE")
     labels: str | None = setting(None, LABELS_SAYS, option="--labels", metavar="FILE")
@@ -76,7 +73,6 @@ class ImageData(SettingsGroup):
     held_out: int = setting(
         2000, "Pictures to validate on, where no file is given (at most a tenth of all).", least=1
     )
-    fingerprint: str | None = setting(None, "Of the encoded pictures: written by the run itself.")
 
 
 @dataclass(frozen=True)
@@ -180,8 +176,8 @@ class ImageTask(PictureTask):
         found: float = IMAGE_MODELS[str(settings.model["name"])].config.effort
         return found
 
-    def files(self, data: ImageData) -> tuple[str, Files, Files]:
-        return "images", (data.images, data.labels), (data.valid_images, data.valid_labels)
+    def files(self, data: ImageData) -> tuple[Files, Files]:
+        return (data.images, data.labels), (data.valid_images, data.valid_labels)
 
     def count(self, files: Files) -> int:
         return image_count(str(files[0]))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -24,20 +24,16 @@ from regard.tasks.image import (
     ImageSettings,
     check_label,
 )
-from regard.tasks.picture_system import PictureClass, PictureSystem, generated_examples
+from regard.tasks.picture_system import PICTURES, PictureClass, PictureSystem, generated_examples
 from regard.tasks.system import EXAMPLES, Forward, Scores, check_finite, erase
 
 if TYPE_CHECKING:
     from regard.tasks.case import Case
 
-PICTURES = 256  # that are read at once
-
 
 @dataclass(frozen=True, eq=False)
 class ImageClass(PictureClass):
     """The class of one picture, and on demand the attention over its regions."""
-
-    system: "ImageClassifier" = field(repr=False)
 
     @property
     def tokens(self) -> list[int]:

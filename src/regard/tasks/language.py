@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.core.errors import SettingsError, UnknownNameError
-from regard.core.settings import SettingsGroup, setting
+from regard.core.settings import setting
 from regard.data.batches import Batch
 from regard.data.corpora import RUNNING
 from regard.data.encoded import Encoded
@@ -31,7 +31,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.models.language import LANGUAGE_MODELS
 from regard.models.language.language_model import detached
 from regard.tasks.language_defaults import filled
-from regard.tasks.task import Located, Say, Task, TaskSettings
+from regard.tasks.task import Located, Say, Task, TaskData, TaskSettings
 from regard.tasks.text_data import make_tokenizer
 from regard.training import CosineTraining
 from regard.training.processes import Team
@@ -47,14 +47,11 @@ VALIDATED = 8  # batches that a validation in training reads at most
 
 
 @dataclass(frozen=True)
-class LanguageData(SettingsGroup):
+class LanguageData(TaskData):
     """Where the text comes from, and how it is cut into tokens."""
 
-    group = "data"
+    files = ("train", "valid")
 
-    corpus: str | None = setting(
-        None, "A generated text instead of a file; grammar if there is none.", option="--corpus"
-    )
     sentences: int = setting(20_000, "Sentences of the generated text.", least=1)
     train: str | None = setting(None, "A text (.gz too), of any size.", option="--data", metavar="FILE")
     valid: str | None = setting(
@@ -74,14 +71,6 @@ class LanguageData(SettingsGroup):
         0, "Different tokens at most; 0 = 8,000 subwords, or 50,000 words or characters.", least=0
     )
     seen: int = setting(2, "How often a word must be seen to be a token, with tokens word.", least=1)
-    fingerprint: str | None = setting(None, "Of the encoded text: written by the run itself.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.corpus is not None and (self.train or self.valid):
-            raise SettingsError("data.corpus and data.train exclude each other; give one of them.")
-        if self.valid is not None and self.train is None:
-            raise SettingsError("data.valid is for a text of your own: data.train must be given too.")
 
 
 @dataclass(frozen=True)

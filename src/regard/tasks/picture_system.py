@@ -24,6 +24,7 @@ from regard.tasks.system import System
 from regard.views.png import data_url
 
 WITHOUT = "#without="
+PICTURES = 256  # that are read at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,8 +168,8 @@ class PictureSystem(System):
         if not known or not self.layers:
             return {}
         inside, area = [], []
-        for start in range(0, len(known), 256):
-            some = known[start : start + 256]
+        for start in range(0, len(known), PICTURES):
+            some = known[start : start + PICTURES]
             for layers, (_, box) in zip(self.batch_weights([one for one, _ in some]), some, strict=True):
                 share = self.share_in(box)
                 weights = layers[-1].mean(0)[-1].double().cpu()  # (n,), of the last word

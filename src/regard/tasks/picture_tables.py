@@ -8,27 +8,28 @@ from typing import Any, Literal
 
 import numpy as np
 
-from regard.core.settings import SettingsGroup, setting
+from regard.core.settings import setting
 from regard.data.images import LARGEST_SIDE, SMALLEST, ImageSize, Pixels, fit_image, read_image
 from regard.data.tables import Column, Columns, table
 from regard.data.text import DataError
 from regard.data.tokenizer import Tokenizer
 from regard.tasks.picture_parts import PictureParts
 from regard.tasks.picture_task import LARGE, Files, PictureTask, PictureTraining
-from regard.tasks.task import Located
+from regard.tasks.task import Located, TaskData
 
-IMAGE_COLUMN = Column(("image", "file", "picture"), "--data", heads=True)
+
+def table_columns(**names: tuple[str, ...]) -> Columns:
+    """Columns of a table of pictures, each by the names that it may have: image, and these."""
+    every = {"image": ("image", "file", "picture"), **names}
+    return {name: Column(some, "--data", heads=True) for name, some in every.items()}
 
 
 @dataclass(frozen=True)
-class PictureTextData(SettingsGroup):
+class PictureTextData(TaskData):
     """Where the pictures and texts come from."""
 
-    group = "data"
+    files = ("train", "valid")
 
-    corpus: str | None = setting(
-        None, "Generated pictures; scenes, unless --data is given.", option="--corpus"
-    )
     pictures: int = setting(20_000, "Pictures of the generated set, each with a text.", least=2)
     train: str | None = setting(None, "A table of pictures and texts.", option="--data", metavar="FILE")
     valid: str | None = setting(
@@ -43,7 +44,6 @@ class PictureTextData(SettingsGroup):
     vocabulary: int = setting(8000, "Different tokens.", least=1)
     longest: int = setting(60, "Tokens of a text; longer ones are left out.", least=1)
     held_out: int = setting(500, "Texts to validate on, where no file is given.", least=1)
-    fingerprint: str | None = setting(None, "Of the encoded examples: written by the run itself.")
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class PictureTextTask(PictureTask):
         for where, pixels, entry in pictures_of_table(file, self.columns, size, chosen):
             yield where, self.row(where, pixels, entry)
 
-    def files(self, data: PictureTextData) -> tuple[str, Files, Files]:
-        return "train", (data.train,), (data.valid,)
+    def files(self, data: PictureTextData) -> tuple[Files, Files]:
+        return (data.train,), (data.valid,)
 
     def count(self, files: Files) -> int:
         return len(table_rows(str(files[0]), self.columns))

@@ -6,7 +6,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from regard.core.errors import SettingsError
 from regard.core.settings import setting
 from regard.data.images import ImageSize
 from regard.data.splits import Part, stride
@@ -48,8 +47,8 @@ class PictureTask(Task):
 
     # What differs between files
 
-    def files(self, data: Any) -> tuple[str, Files, Files]:
-        """The setting that names the files to learn from, those files, and others to validate on."""
+    def files(self, data: Any) -> tuple[Files, Files]:
+        """The files to learn from, and others to validate on."""
         raise NotImplementedError
 
     def count(self, files: Files) -> int:
@@ -74,12 +73,9 @@ class PictureTask(Task):
 
     def complete(self, settings: Any) -> Any:
         data, training = settings.data, settings.training
-        name, (file, *_), _ = self.files(data)
-        if data.corpus is None and file is None:
+        if data.corpus is None and self.files(data)[0][0] is None:
             data = replace(data, corpus=self.corpus)
         if data.corpus is not None:
-            if file is not None:
-                raise SettingsError(f"data.corpus and data.{name} exclude each other; give one of them.")
             made = next(iter(self.corpora[data.corpus](settings.seed, "train")))
             count, size, epochs = data.pictures, ImageSize(*made.pixels.shape), self.generated_epochs
         elif training.steps and data.size is not None:
@@ -99,7 +95,7 @@ class PictureTask(Task):
             most = data.pictures if part == "train" else min(data.held_out, max(data.pictures // 10, 2))
             return located(data.corpus, islice(made, most), self.example)
         size = ImageSize(3 if data.colour else 1, data.size, data.size)
-        _, train, valid = self.files(data)
+        train, valid = self.files(data)
         if valid[0] is not None:
             files, least = (train, 2) if part == "train" else (valid, 1)
             return self.from_files(files, size, lambda _: True, least)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import SettingsError
 from regard.core.files import read_json, write_text
-from regard.core.settings import SettingsGroup, setting
+from regard.core.settings import setting
 from regard.data.batches import Batch
 from regard.data.corpora.geometry import POINTED
 from regard.data.fields import Field, Row
@@ -26,7 +26,7 @@ from regard.data.points import PointSet, located_points
 from regard.data.splits import Part, held_out
 from regard.data.text import DataError
 from regard.models.pointers import POINTERS
-from regard.tasks.task import Located, Say, Task, TaskSettings
+from regard.tasks.task import Located, Say, Task, TaskData, TaskSettings
 from regard.tasks.text_data import located
 from regard.training import CosineTraining
 
@@ -35,15 +35,13 @@ PARTS = "points.json"
 
 
 @dataclass(frozen=True)
-class PointingData(SettingsGroup):
+class PointingData(TaskData):
     """Where the problems come from."""
 
-    group = "data"
+    files = ("train", "valid")
 
     corpus: str | None = setting(
-        None,
-        "Generated problems: sorting, convex_hull (unless a file is given), delaunay or salesman.",
-        option="--corpus",
+        None, "Generated problems; convex_hull, where there is no file.", option="--corpus"
     )
     problems: int = setting(200_000, "Generated problems.", least=1)
     shortest: int = setting(5, "Points of a generated problem, at least.", option="--shortest", least=1)
@@ -55,14 +53,9 @@ class PointingData(SettingsGroup):
         None, "Others to validate on; without them some are held out.", option="--valid", metavar="FILE"
     )
     held_out: int = setting(1000, "Problems to validate on, where no file is given.", least=1)
-    fingerprint: str | None = setting(None, "Of the encoded problems: written by the run itself.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.corpus is not None and (self.train or self.valid):
-            raise SettingsError("data.corpus and data.train exclude each other; give one of them.")
-        if self.valid is not None and self.train is None:
-            raise SettingsError("data.valid is for problems of your own: data.train must be given too.")
         if self.train is None and self.shortest > self.longest:
             raise SettingsError(f"data.shortest={self.shortest} must be at most data.longest={self.longest}.")
 

@@ -16,7 +16,7 @@ from regard.data.images import Pixels
 from regard.data.padding import padded
 from regard.recording import Record
 from regard.tasks.class_scores import class_quality
-from regard.tasks.picture_system import PictureClass, PictureSystem, generated_examples
+from regard.tasks.picture_system import PICTURES, PictureClass, PictureSystem, generated_examples
 from regard.tasks.system import EXAMPLES, Forward, Scores, check_finite
 from regard.tasks.visual_question import (
     VISUAL_QUESTION,
@@ -31,14 +31,11 @@ from regard.tasks.visual_question import (
 if TYPE_CHECKING:
     from regard.tasks.case import Case
 
-PICTURES = 256  # that are read at once
-
 
 @dataclass(frozen=True, eq=False)
 class PictureAnswer(PictureClass):
     """The answer to one question, and on demand where the model looked."""
 
-    system: "QuestionSystem" = field(repr=False)
     question: str
     question_tokens: list[int] = field(repr=False)
 

@@ -21,27 +21,22 @@ from regard.data.corpora.scenes import Asked
 from regard.data.fields import Field, Row, number_field, token_field
 from regard.data.images import ImageSize, Pixels
 from regard.data.labelled import Classes
-from regard.data.tables import Column
 from regard.data.text import DataError
 from regard.models.visual_questions import QUESTION_MODELS
 from regard.tasks.class_scores import class_measures
 from regard.tasks.picture_parts import PictureParts, measured
 from regard.tasks.picture_tables import (
-    IMAGE_COLUMN,
     PictureTextData,
     PictureTextParts,
     PictureTextTask,
     PictureTextTraining,
+    table_columns,
 )
 from regard.tasks.task import Say, Task, TaskSettings
 from regard.tasks.text_data import make_tokenizer
 
 DATA = "Questions: .tsv, .csv or .jsonl with the columns image (a file), question and answer."
-COLUMNS = {
-    "image": IMAGE_COLUMN,
-    "question": Column(("question",), "--data", heads=True),
-    "answer": Column(("answer", "label"), "--data", heads=True),
-}
+COLUMNS = table_columns(question=("question",), answer=("answer", "label"))
 
 
 @dataclass(frozen=True)
