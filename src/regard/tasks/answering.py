@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.core.errors import SettingsError, UnknownNameError
 from regard.core.files import read_json, write_text
-from regard.core.settings import setting
+from regard.core.settings import file_setting, setting
 from regard.core.tokens import PAD
 from regard.data.batches import Batch
 from regard.data.corpora import STORIES
@@ -103,8 +103,8 @@ class AnsweringAudit:
 class AnsweringAsking:
     """What `regard answer` asks of it."""
 
-    story: str | None = setting(
-        None, "The story: sentences, or the numbered lines of bAbI; - is standard input.", metavar="FILE"
+    story: str | None = file_setting(
+        "The story: sentences, or the numbered lines of bAbI; - is standard input."
     )
     question: str | None = setting(None, "The question.", metavar="TEXT")
 

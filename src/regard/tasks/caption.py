@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.core.errors import SettingsError
-from regard.core.settings import setting
+from regard.core.settings import file_setting, setting
 from regard.core.tokens import EOS, PAD
 from regard.data.batches import Batch
 from regard.data.corpora import CAPTIONED
@@ -46,7 +46,7 @@ COLUMNS = table_columns(caption=("caption",))
 class CaptionData(PictureTextData):
     """Where the pictures and captions come from."""
 
-    train: str | None = setting(None, DATA, option="--data", metavar="FILE")
+    train: str | None = file_setting(DATA, "--data")
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class CaptionSettings(TaskSettings):
 class CaptionEvaluation:
     """What `regard evaluate` asks of a captioner."""
 
-    data: str | None = setting(None, DATA, metavar="FILE")
+    data: str | None = file_setting(DATA)
     generated: int | None = setting(None, "Generated pictures to evaluate on instead, so many.")
     beam: int | None = setting(None, "Width of the beam; 1 is greedy.")
 

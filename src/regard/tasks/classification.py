@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import SettingsError
-from regard.core.settings import SettingsGroup, fields_of, setting
+from regard.core.settings import SettingsGroup, fields_of, file_setting, setting
 from regard.core.tokens import PAD, UNK
 from regard.data import LABELLED
 from regard.data.batches import Batch
@@ -59,25 +59,18 @@ class ClassificationData(TextData):
     files = ("train", "valid")
 
     texts: int = setting(20_000, "Texts of the generated corpus.", least=1)
-    train: str | None = setting(
-        None,
+    train: str | None = file_setting(
         "Labelled texts: .csv or .tsv with columns text and label, .tsv without a header (text, tab, label), "
         "or .jsonl; .gz too.",
-        option="--data",
-        metavar="FILE",
+        "--data",
     )
     text: str | None = setting(None, TEXT, option="--text", metavar="NAME")
     label: str | None = setting(None, LABEL, option="--label", metavar="NAME")
     second: str | None = setting(None, SECOND, option="--second", metavar="NAME")
     label_names: str | None = setting(None, LABEL_NAMES, option="--label-names", metavar="LABEL=NAME,…")
-    valid: str | None = setting(
-        None, "Others to validate on; without them some are held out.", option="--valid", metavar="FILE"
-    )
-    vectors: str | None = setting(
-        None,
-        "Pretrained vectors of words: word2vec's or GloVe's text format.",
-        option="--vectors",
-        metavar="FILE",
+    valid: str | None = file_setting("Others to validate on; without them some are held out.", "--valid")
+    vectors: str | None = file_setting(
+        "Pretrained vectors of words: word2vec's or GloVe's text format.", "--vectors"
     )
     tokens: Literal["bpe", "word", "lowercase", "character"] = setting("word", "How text is cut into tokens.")
     vocabulary: int = setting(20_000, "Different tokens.", least=1)
@@ -155,7 +148,7 @@ class ClassificationSettings(TaskSettings):
 class LabelledFile:
     """Options of commands that read labelled texts: what is not given is as in training."""
 
-    data: str | None = setting(None, "Labelled texts: .csv, .tsv or .jsonl.", metavar="FILE")
+    data: str | None = file_setting("Labelled texts: .csv, .tsv or .jsonl.")
     text: str | None = setting(None, TEXT, metavar="NAME")
     label: str | None = setting(None, LABEL, metavar="NAME")
     second: str | None = setting(None, SECOND, metavar="NAME")
@@ -175,11 +168,9 @@ class LabelledFile:
 class ClassificationEvaluation(LabelledFile):
     """What `regard evaluate` asks of a classifier."""
 
-    words: str | None = setting(
-        None,
+    words: str | None = file_setting(
         "Words, one per line, or 0 and 1 for each word of each text: adds the attention on them, and the "
-        "accuracy without them.",
-        metavar="FILE",
+        "accuracy without them."
     )
 
 
@@ -187,9 +178,7 @@ class ClassificationEvaluation(LabelledFile):
 class ClassificationAudit(LabelledFile):
     """What `regard audit` asks of a classifier."""
 
-    train: str | None = setting(
-        None, "Texts to train on, for tests that train again. Minutes.", metavar="FILE"
-    )
+    train: str | None = file_setting("Texts to train on, for tests that train again. Minutes.")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.core.settings import SettingsGroup, setting
+from regard.core.settings import SettingsGroup, file_setting, setting
 from regard.data.batches import Batch
 from regard.data.corpora import IMAGES
 from regard.data.fields import Field, Row, number_field
@@ -51,15 +51,12 @@ class ImageData(TaskData):
     files = ("images", "labels", "valid_images", "valid_labels")
 
     pictures: int = setting(10_000, "Pictures of the generated set.", least=2)
-    images: str | None = setting(None, IMAGES_SAYS, option="--images", metavar="FILE")
-    labels: str | None = setting(None, LABELS_SAYS, option="--labels", metavar="FILE")
-    valid_images: str | None = setting(
-        None,
-        "Others to validate on; without them some are held out.",
-        option="--valid-images",
-        metavar="FILE",
+    images: str | None = file_setting(IMAGES_SAYS, "--images")
+    labels: str | None = file_setting(LABELS_SAYS, "--labels")
+    valid_images: str | None = file_setting(
+        "Others to validate on; without them some are held out.", "--valid-images"
     )
-    valid_labels: str | None = setting(None, "Their labels.", option="--valid-labels", metavar="FILE")
+    valid_labels: str | None = file_setting("Their labels.", "--valid-labels")
     label_names: str | None = setting(None, LABEL_NAMES, option="--label-names", metavar="LABEL=NAME,…")
     size: int | None = setting(
         None,
@@ -117,8 +114,8 @@ class ImageSettings(TaskSettings):
 class ImageFiles:
     """Options of commands that read labelled pictures."""
 
-    images: str | None = setting(None, IMAGES_SAYS, metavar="FILE")
-    labels: str | None = setting(None, LABELS_SAYS, metavar="FILE")
+    images: str | None = file_setting(IMAGES_SAYS)
+    labels: str | None = file_setting(LABELS_SAYS)
     label_names: str | None = setting(None, LABEL_NAMES, metavar="LABEL=NAME,…")
     generated: int | None = setting(None, "Generated pictures instead of files, so many.")
 

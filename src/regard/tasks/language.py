@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.core.errors import SettingsError, UnknownNameError
-from regard.core.settings import setting
+from regard.core.settings import file_setting, setting
 from regard.data.batches import Batch
 from regard.data.corpora import RUNNING
 from regard.data.encoded import Encoded
@@ -53,10 +53,8 @@ class LanguageData(TaskData):
     files = ("train", "valid")
 
     sentences: int = setting(20_000, "Sentences of the generated text.", least=1)
-    train: str | None = setting(None, "A text (.gz too), of any size.", option="--data", metavar="FILE")
-    valid: str | None = setting(
-        None, "Another to validate on; without it the end is held out.", option="--valid", metavar="FILE"
-    )
+    train: str | None = file_setting("A text (.gz too), of any size.", "--data")
+    valid: str | None = file_setting("Another to validate on; without it the end is held out.", "--valid")
     held_out: float = setting(
         0.0,
         "The share at the end of the text to validate on, where no file is given; 0 = a tenth, but at most "
@@ -122,7 +120,7 @@ class LanguageSettings(TaskSettings):
 class LanguageEvaluation:
     """What `regard evaluate` asks of a language model."""
 
-    data: str | None = setting(None, "A text (.gz too), of any size.", metavar="FILE")
+    data: str | None = file_setting("A text (.gz too), of any size.")
     context: int | None = setting(None, "Tokens that are read at once; as in training unless given.")
 
 
@@ -130,9 +128,7 @@ class LanguageEvaluation:
 class LanguageAudit:
     """What `regard audit` asks of a language model."""
 
-    data: str | None = setting(
-        None, "Texts, one per line: what is audited is the token after each.", metavar="FILE"
-    )
+    data: str | None = file_setting("Texts, one per line: what is audited is the token after each.")
 
 
 @dataclass(frozen=True)

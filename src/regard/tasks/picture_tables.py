@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from regard.core.settings import setting
+from regard.core.settings import file_setting, setting
 from regard.data.images import LARGEST_SIDE, SMALLEST, ImageSize, Pixels, fit_image, read_image
 from regard.data.tables import Column, Columns, table
 from regard.data.text import DataError
@@ -31,10 +31,8 @@ class PictureTextData(TaskData):
     files = ("train", "valid")
 
     pictures: int = setting(20_000, "Pictures of the generated set, each with a text.", least=2)
-    train: str | None = setting(None, "A table of pictures and texts.", option="--data", metavar="FILE")
-    valid: str | None = setting(
-        None, "Others to validate on; without them some are held out.", option="--valid", metavar="FILE"
-    )
+    train: str | None = file_setting("A table of pictures and texts.", "--data")
+    valid: str | None = file_setting("Others to validate on; without them some are held out.", "--valid")
     size: int | None = setting(
         None, "Pictures are made so many pixels high and wide; at most 64 unless given.", option="--size",
         least=SMALLEST, below=LARGEST_SIDE + 1,

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import SettingsError
 from regard.core.files import read_json, write_text
-from regard.core.settings import setting
+from regard.core.settings import file_setting, setting
 from regard.data.batches import Batch
 from regard.data.corpora.geometry import POINTED
 from regard.data.fields import Field, Row
@@ -48,10 +48,8 @@ class PointingData(TaskData):
     longest: int = setting(
         12, "Points of a problem, at most; files' longer ones are left out.", option="--longest", least=1
     )
-    train: str | None = setting(None, POINTS, option="--data", metavar="FILE")
-    valid: str | None = setting(
-        None, "Others to validate on; without them some are held out.", option="--valid", metavar="FILE"
-    )
+    train: str | None = file_setting(POINTS, "--data")
+    valid: str | None = file_setting("Others to validate on; without them some are held out.", "--valid")
     held_out: int = setting(1000, "Problems to validate on, where no file is given.", least=1)
 
     def __post_init__(self) -> None:
@@ -88,7 +86,7 @@ class PointingSettings(TaskSettings):
 class PointingEvaluation:
     """What `regard evaluate` asks of a model that points."""
 
-    data: str | None = setting(None, POINTS, metavar="FILE")
+    data: str | None = file_setting(POINTS)
     corpus: str | None = setting(None, "Generated problems; as in training unless given.", metavar="NAME")
     length: int | None = setting(None, "Points of each generated problem.", metavar="N")
     problems: int = setting(1000, "Generated problems.", metavar="N", least=1)

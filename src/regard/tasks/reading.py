@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.files import beside
-from regard.core.settings import SettingsGroup, setting
+from regard.core.settings import SettingsGroup, file_setting, setting
 from regard.core.weights import load_tensors, save_tensors
 from regard.data.batches import Batch
 from regard.data.cooccurrence import cooccurrence_vectors
@@ -52,19 +52,14 @@ class ReadingData(TextData):
     files = ("train", "valid")
 
     questions: int = setting(20_000, "Questions of the generated corpus.", least=1)
-    train: str | None = setting(None, QUESTIONS, option="--data", metavar="FILE")
-    valid: str | None = setting(
-        None,
-        "Others to validate on; without them a tenth of the passages is held out.",
-        option="--valid",
-        metavar="FILE",
+    train: str | None = file_setting(QUESTIONS, "--data")
+    valid: str | None = file_setting(
+        "Others to validate on; without them a tenth of the passages is held out.", "--valid"
     )
-    vectors: str | None = setting(
-        None,
+    vectors: str | None = file_setting(
         "Pretrained vectors of words, which stay as they are: hf:FOLDER of a Hugging Face encoder, or a file "
         "in word2vec's or GloVe's text format.",
-        option="--vectors",
-        metavar="FILE",
+        "--vectors",
     )
     tokens: Literal["bpe", "word", "lowercase", "character"] = setting(
         "lowercase", "How text is cut into tokens."
@@ -115,9 +110,9 @@ class ReadingSettings(TaskSettings):
 class ReadingEvaluation:
     """What `regard evaluate` asks of a reader."""
 
-    data: str | None = setting(None, QUESTIONS, metavar="FILE")
-    out: str | None = setting(
-        None, "Where to write the answers: an object from the id of a question to its answer.", metavar="FILE"
+    data: str | None = file_setting(QUESTIONS)
+    out: str | None = file_setting(
+        "Where to write the answers: an object from the id of a question to its answer."
     )
 
 
@@ -125,14 +120,14 @@ class ReadingEvaluation:
 class ReadingAudit:
     """What `regard audit` asks of a reader."""
 
-    data: str | None = setting(None, QUESTIONS, metavar="FILE")
+    data: str | None = file_setting(QUESTIONS)
 
 
 @dataclass(frozen=True)
 class ReadingAsking:
     """What `regard answer` asks of a reader."""
 
-    passage: str | None = setting(None, "A text file: the passage.", metavar="FILE")
+    passage: str | None = file_setting("A text file: the passage.")
     question: str | None = setting(None, "The question.", metavar="TEXT")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, Protocol
 
-from regard.core.settings import setting
+from regard.core.settings import file_setting, setting
 from regard.data.splits import Part, held_out
 from regard.data.tokenizer import Kind, Tokenizer
 from regard.tasks.task import Located, Say, TaskData
@@ -36,12 +36,10 @@ class TextData(TaskData):
 class PairFiles:
     """Options of commands that read sentence pairs, with or without gold word links."""
 
-    source: str | None = setting(None, SOURCE, metavar="FILE")
-    target: str | None = setting(None, "Their translations.", metavar="FILE")
-    gold_alignments: str | None = setting(
-        None,
-        "Gold links between the words of source and target, in Pharaoh's or NAACL's format: adds aer.",
-        metavar="FILE",
+    source: str | None = file_setting(SOURCE)
+    target: str | None = file_setting("Their translations.")
+    gold_alignments: str | None = file_setting(
+        "Gold links between the words of source and target, in Pharaoh's or NAACL's format: adds aer."
     )
     base: int | None = setting(None, "What gold links count from, 0 or 1, if they do not tell.")
 

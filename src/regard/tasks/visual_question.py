@@ -14,7 +14,7 @@ from typing import Any, Literal
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.core.settings import setting
+from regard.core.settings import file_setting, setting
 from regard.data.batches import Batch
 from regard.data.corpora import ASKED
 from regard.data.corpora.scenes import Asked
@@ -43,7 +43,7 @@ COLUMNS = table_columns(question=("question",), answer=("answer", "label"))
 class QuestionData(PictureTextData):
     """Where the pictures and questions come from."""
 
-    train: str | None = setting(None, DATA, option="--data", metavar="FILE")
+    train: str | None = file_setting(DATA, "--data")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class QuestionSettings(TaskSettings):
 class QuestionFiles:
     """What commands ask of a model of questions."""
 
-    data: str | None = setting(None, DATA, metavar="FILE")
+    data: str | None = file_setting(DATA)
     generated: int | None = setting(None, "Generated questions instead, so many.")
 
 
