@@ -88,7 +88,7 @@ class FixedCore(FactorizedCore):
         return found[..., :-1] + left * v
 
 
-@register(masks="keys", exact=True, slope=1.5, maps=True)
+@register(slope=1.5, maps=True)
 class Fixed(Mechanism):
     """Multi-head attention with heads of blocks and heads of their ends."""
 

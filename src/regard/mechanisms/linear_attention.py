@@ -35,7 +35,7 @@ class LinearCore(KernelCore):
         return Elu(score)
 
 
-@register(masks="keys", exact=False, slope=1.0, across=True, score="dot")
+@register(exact=False, across=True, score="dot")
 class LinearAttention(Mechanism):
     """Multi-head attention by elu features."""
 

@@ -88,7 +88,7 @@ class PerformerCore(KernelCore):
         return f"features={self.features}, seed={self.seed}"
 
 
-@register(masks="keys", exact=False, slope=1.0, across=True)
+@register(exact=False, across=True)
 class Performer(Mechanism):
     """Multi-head attention by positive random features."""
 

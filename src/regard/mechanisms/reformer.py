@@ -245,7 +245,7 @@ def _within(a: Tensor, b: Tensor, v: Tensor, hashed: Hashed, causal: bool, kept:
     return torch.where(alone, itself, found / torch.where(alone, 1, weight))
 
 
-@register(masks="keys", exact=True, slope=1.0)
+@register()
 class Reformer(Mechanism):
     """Multi-head attention within buckets; W_k is W_q."""
 

@@ -89,13 +89,7 @@ class SinkhornCore(Core):
         return f"block={self.block}"
 
 
-@register(
-    masks="keys",
-    exact=True,
-    slope=1.0,
-    maps=True,
-    why_not_causal="a block is sorted by all of its tokens, later ones too",
-)
+@register(maps=True, why_not_causal="a block is sorted by all of its tokens, later ones too")
 class Sinkhorn(Mechanism):
     """Multi-head attention to sorted blocks."""
 

@@ -58,7 +58,7 @@ class StridedCore(FactorizedCore):
         return found.transpose(-3, -2).flatten(-3, -2)[..., :n, :]
 
 
-@register(masks="keys", exact=True, slope=1.5, maps=True)
+@register(slope=1.5, maps=True)
 class Strided(Mechanism):
     """Multi-head attention with near heads and heads with a stride."""
 

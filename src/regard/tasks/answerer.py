@@ -23,8 +23,7 @@ from regard.tasks.answer_scores import answer_scores
 from regard.tasks.answering import (
     ANSWERING,
     AnsweringAsking,
-    AnsweringAudit,
-    AnsweringEvaluation,
+    AnsweringFiles,
     AnsweringSettings,
     StoryParts,
 )
@@ -168,9 +167,7 @@ class Answerer(System):
         """Accuracy on each task, and whether the hops look at the sentences that support the answers."""
         return answer_scores(self, examples)
 
-    def evaluate(
-        self, options: AnsweringEvaluation, progress: Callable[[int, int], None] | None = None
-    ) -> Scores:
+    def evaluate(self, options: AnsweringFiles, progress: Callable[[int, int], None] | None = None) -> Scores:
         return self.score(self.read(options.data))
 
     def read(self, data: Sequence[str]) -> list[StoryQuestion]:
@@ -185,7 +182,7 @@ class Answerer(System):
 
         return case_of_stories(self, items, **options)
 
-    def audited(self, options: AnsweringAudit) -> "tuple[Case, str]":
+    def audited(self, options: AnsweringFiles) -> "tuple[Case, str]":
         from regard.tasks.answering_case import audited_stories
 
         return audited_stories(self, options)

@@ -86,15 +86,8 @@ class AnsweringSettings(TaskSettings):
 
 
 @dataclass(frozen=True)
-class AnsweringEvaluation:
-    """What `regard evaluate` asks of a system that answers questions."""
-
-    data: tuple[str, ...] = setting((), FILES, metavar="FILES")
-
-
-@dataclass(frozen=True)
-class AnsweringAudit:
-    """What `regard audit` asks of it."""
+class AnsweringFiles:
+    """What `regard evaluate` and `regard audit` ask of a system that answers questions."""
 
     data: tuple[str, ...] = setting((), FILES, metavar="FILES")
 
@@ -150,7 +143,7 @@ class AnsweringTask(Task):
     name = "answering"
     says = "Train a network that answers questions on stories into DIR; `regard answer DIR` uses it."
     makes, examples, unit = "question answerer", "questions", "questions"
-    Settings, Evaluation, Audit = AnsweringSettings, AnsweringEvaluation, AnsweringAudit
+    Settings, Evaluation, Audit = AnsweringSettings, AnsweringFiles, AnsweringFiles
     Asking = AnsweringAsking
     models, default_model = ANSWER_MODELS, "memory_network"
     corpora = STORIES

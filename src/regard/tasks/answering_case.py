@@ -13,7 +13,7 @@ from regard.data.text import DataError
 from regard.models.subject import eval_mode
 from regard.recording import intervene, record
 from regard.tasks.answerer import Answerer, story_tensors
-from regard.tasks.answering import AnsweringAudit
+from regard.tasks.answering import AnsweringFiles
 from regard.tasks.case import Case, Texts, WithWeights
 
 
@@ -80,7 +80,7 @@ def _replacing(weights: Tensor) -> Any:
     return change
 
 
-def audited_stories(system: Answerer, options: AnsweringAudit) -> tuple[Case, str]:
+def audited_stories(system: Answerer, options: AnsweringFiles) -> tuple[Case, str]:
     """The case of the questions of files, and their content in one string."""
     found = [one for one in system.read(options.data) if answer_word(one.answer) in system.parts.number]
     if not found:

@@ -29,6 +29,7 @@ from regard.models.captioners.show_attend_tell import Config
 from regard.tasks.picture_parts import PictureParts, measured
 from regard.tasks.picture_tables import (
     PictureTextData,
+    PictureTextFiles,
     PictureTextParts,
     PictureTextTask,
     PictureTextTraining,
@@ -71,11 +72,9 @@ class CaptionSettings(TaskSettings):
 
 
 @dataclass(frozen=True)
-class CaptionEvaluation:
+class CaptionEvaluation(PictureTextFiles):
     """What `regard evaluate` asks of a captioner."""
 
-    data: str | None = file_setting(DATA)
-    generated: int | None = setting(None, "Generated pictures to evaluate on instead, so many.")
     beam: int | None = setting(None, "Width of the beam; 1 is greedy.")
 
 

@@ -121,11 +121,6 @@ class ImageFiles:
 
 
 @dataclass(frozen=True)
-class ImageEvaluation(ImageFiles):
-    """What `regard evaluate` asks of an image classifier."""
-
-
-@dataclass(frozen=True)
 class ImageAudit(ImageFiles):
     """What `regard audit` asks of an image classifier."""
 
@@ -145,7 +140,7 @@ class ImageTask(PictureTask):
     name = "image"
     says = "Train a classifier of pictures into DIR; `regard classify DIR image.png` then uses it."
     makes, examples, unit = "classifier of pictures", "pictures", "pictures"
-    Settings, Evaluation, Audit = ImageSettings, ImageEvaluation, ImageAudit
+    Settings, Evaluation, Audit = ImageSettings, ImageFiles, ImageAudit
     models, default_model = IMAGE_MODELS, "image_attention"
     Parts, corpora = ImageParts, IMAGES
     corpus, example, epochs, generated_epochs = "glyphs", "picture", 60, 8

@@ -18,7 +18,6 @@ from regard.tasks.class_scores import class_quality
 from regard.tasks.image import (
     IMAGE,
     ImageAudit,
-    ImageEvaluation,
     ImageFiles,
     ImageParts,
     ImageSettings,
@@ -184,9 +183,7 @@ class ImageClassifier(PictureSystem):
             found.append(one)
         return found
 
-    def evaluate(
-        self, options: ImageEvaluation, progress: Callable[[int, int], None] | None = None
-    ) -> Scores:
+    def evaluate(self, options: ImageFiles, progress: Callable[[int, int], None] | None = None) -> Scores:
         system = self.renamed(options.label_names)
         return system.score(system.labelled(options, "evaluate on"))
 

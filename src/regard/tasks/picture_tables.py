@@ -45,6 +45,16 @@ class PictureTextData(TaskData):
 
 
 @dataclass(frozen=True)
+class PictureTextFiles:
+    """Options of commands that read pictures with texts."""
+
+    data: str | None = file_setting(
+        "A table of pictures and texts, .tsv, .csv or .jsonl, with columns as in training."
+    )
+    generated: int | None = setting(None, "Generated ones instead, so many.")
+
+
+@dataclass(frozen=True)
 class PictureTextTraining(PictureTraining):
     """Settings of the loop."""
 

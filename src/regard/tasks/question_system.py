@@ -17,12 +17,10 @@ from regard.data.padding import padded
 from regard.recording import Record
 from regard.tasks.class_scores import class_quality
 from regard.tasks.picture_system import PICTURES, PictureClass, PictureSystem, generated_examples
+from regard.tasks.picture_tables import PictureTextFiles
 from regard.tasks.system import EXAMPLES, Forward, Scores, check_finite
 from regard.tasks.visual_question import (
     VISUAL_QUESTION,
-    QuestionAudit,
-    QuestionEvaluation,
-    QuestionFiles,
     QuestionParts,
     QuestionSettings,
     check_answer,
@@ -174,7 +172,7 @@ class QuestionSystem(PictureSystem):
             f"accuracy {found.accuracy:.4f}, log loss {found.loss:.4f} on {len(examples):,} questions{said}",
         )
 
-    def examples_of(self, options: QuestionFiles, what: str) -> list[Asked]:
+    def examples_of(self, options: PictureTextFiles, what: str) -> list[Asked]:
         """The questions that options of a command name."""
         if options.data is None and options.generated is None:
             raise RunError(
@@ -191,7 +189,7 @@ class QuestionSystem(PictureSystem):
         return generated_examples(self, ASKED, options.generated)
 
     def evaluate(
-        self, options: QuestionEvaluation, progress: Callable[[int, int], None] | None = None
+        self, options: PictureTextFiles, progress: Callable[[int, int], None] | None = None
     ) -> Scores:
         return self.score(self.examples_of(options, "evaluate on"))
 
@@ -206,6 +204,6 @@ class QuestionSystem(PictureSystem):
         given = list(items) if all(isinstance(one, Asked) for one in items) else [one for one, _ in both]
         return case_of_pictures(self, given, padded(tokens, self.device), **options)
 
-    def audited(self, options: QuestionAudit) -> "tuple[Case, str]":
+    def audited(self, options: PictureTextFiles) -> "tuple[Case, str]":
         some = self.examples_of(options, "audit on")
         return self.case(some), repr([(one.question, one.label, one.pixels.tobytes()) for one in some])

@@ -27,6 +27,7 @@ from regard.tasks.class_scores import class_measures
 from regard.tasks.picture_parts import PictureParts, measured
 from regard.tasks.picture_tables import (
     PictureTextData,
+    PictureTextFiles,
     PictureTextParts,
     PictureTextTask,
     PictureTextTraining,
@@ -63,24 +64,6 @@ class QuestionSettings(TaskSettings):
 
 
 @dataclass(frozen=True)
-class QuestionFiles:
-    """What commands ask of a model of questions."""
-
-    data: str | None = file_setting(DATA)
-    generated: int | None = setting(None, "Generated questions instead, so many.")
-
-
-@dataclass(frozen=True)
-class QuestionEvaluation(QuestionFiles):
-    """What `regard evaluate` asks."""
-
-
-@dataclass(frozen=True)
-class QuestionAudit(QuestionFiles):
-    """What `regard audit` asks."""
-
-
-@dataclass(frozen=True)
 class QuestionParts(PictureTextParts):
     """What is kept of the pictures, the tokenizer of the questions, and the answers."""
 
@@ -93,7 +76,7 @@ class VisualQuestionTask(PictureTextTask):
     name = "visual_question"
     says = "Train a model of questions about pictures into DIR: what is beside the red circle?"
     makes, examples, unit = "model of questions about pictures", "questions", "questions"
-    Settings, Evaluation, Audit = QuestionSettings, QuestionEvaluation, QuestionAudit
+    Settings, Evaluation, Audit = QuestionSettings, PictureTextFiles, PictureTextFiles
     models, default_model = QUESTION_MODELS, "stacked_attention"
     Parts, columns, corpora = QuestionParts, COLUMNS, ASKED
     example, generated_epochs, per_example = "question", 16, 10
