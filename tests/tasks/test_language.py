@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -290,7 +291,7 @@ def test_stretches_from_all_over_a_text_are_held_out(lines, held_out, tmp_path):
     train, valid = ("".join(text for _, text in LANGUAGE.read(settings, part)) for part in ("train", "valid"))
     assert len(train) + len(valid) == len(text) and len(valid) == min(len(text) // 10, 50_000)
     places = [int(line) for line in valid.split() if len(line) == 5]
-    assert sum(after - before > 1 for before, after in zip(places, places[1:], strict=False)) == held_out - 1
+    assert sum(after - before > 1 for before, after in pairwise(places)) == held_out - 1
     both = set(places) & {int(line) for line in train.split() if len(line) == 5}
     assert places[-1] == lines - 1 and len(both) <= 2 * held_out  # parts of lines that are cut in two
 

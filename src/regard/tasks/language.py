@@ -45,7 +45,7 @@ HELD_OUT = 50_000  # characters of a text of a user's that are held out at most,
 STRETCHES, SHORTEST = 10, 1000  # stretches that are held out at most, and their characters at least
 VOCABULARY = {"bpe": 8000, "word": 50_000, "character": 50_000}
 SCORED = 4  # such texts at most
-VALIDATED = 8  # batches that a validation in training reads at most
+VALIDATED = 16  # batches that a validation in training reads at most
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,11 @@ class LanguageData(SettingsGroup):
     sentences: int = setting(20_000, "Sentences of the generated text.", least=1)
     train: str | None = setting(None, "A text (.gz too), of any size.", option="--data", metavar="FILE")
     valid: str | None = setting(
-        None, "Another to validate on; without it some of the text is held out.", option="--valid", metavar="FILE"
+        None, "Another to validate on; without it some is held out.", option="--valid", metavar="FILE"
     )
     held_out: float = setting(
         0.0,
-        "The share of the text to validate on, stretches from all over it, where no file is given; 0 = a tenth, "
+        "The share to validate on, stretches from all over the text, where no file is given; 0 = a tenth, "
         f"but at most {HELD_OUT:,} characters.",
         least=0,
         below=1,
@@ -353,7 +353,7 @@ def _located(where: str, texts: Iterator[str]) -> Iterator[Located]:
 
 
 def _stretches(characters: int, held_out: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Stretches of a text to train on and to validate on: so many characters, the end of each of some parts."""
+    """Stretches of a text to train on and to validate on, the ends of its parts: in all so many characters."""
     count = max(1, min(STRETCHES, held_out // SHORTEST))
     ends = [characters * i // count for i in range(1, count + 1)]
     each = held_out // count
