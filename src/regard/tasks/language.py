@@ -353,7 +353,7 @@ def _located(where: str, texts: Iterator[str]) -> Iterator[Located]:
 
 
 def _stretches(characters: int, held_out: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Stretches of a text to train on and to validate on, the ends of its parts: in all so many characters."""
+    """Stretches of a text to train on and to validate on; the latter, ends of its parts, have so many."""
     count = max(1, min(STRETCHES, held_out // SHORTEST))
     ends = [characters * i // count for i in range(1, count + 1)]
     each = held_out // count

@@ -103,8 +103,8 @@ class MemoryNetwork(AnswerModel):
         assert isinstance(first, Attention)
         if not (self.config.empty and takes_sink(first.map)):
             return None
-        empty = (self.config.memory - lengths).clamp(min=1)
-        return empty.to(self.words.dtype).log().unsqueeze(-1)
+        empty: Tensor = (self.config.memory - lengths).clamp(min=1).to(self.words.dtype)
+        return empty.log().unsqueeze(-1)
 
 
 def identity(scores: Tensor) -> Tensor:
