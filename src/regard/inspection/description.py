@@ -31,7 +31,7 @@ def describe(system: System) -> dict[str, Any]:
         "examples": system.examples,
         "second": system.takes_second,
         "pictures": system.picture == "image",
-        "changes": ["mask", "delete"] if system.masked_paths else ["delete"],
+        "changes": [*(["mask"] if system.masked_paths else []), *system.deletions],
     }
 
 

@@ -31,6 +31,7 @@ from regard.models.captioners import CAPTIONERS
 from regard.models.captioners.show_attend_tell import Config
 from regard.tasks.image import completed, corpus_size, sizes_of
 from regard.tasks.picture_tables import PictureParts, described_size, measured, pictures_of_table, table_rows
+from regard.tasks.region_baselines import BASELINE, Baseline
 from regard.tasks.task import Located, Say, Task
 from regard.tasks.text_data import located, make_tokenizer
 from regard.tasks.translation import Decoding, target_in
@@ -112,13 +113,24 @@ class CaptionEvaluation:
     beam: int | None = setting(None, "Width of the beam; 1 is greedy.")
 
 
+@dataclass(frozen=True)
+class CaptionAudit:
+    """What `regard audit` asks of a captioner."""
+
+    data: str | None = setting(None, DATA, metavar="FILE")
+    generated: int | None = setting(None, "Generated pictures to audit on instead, so many.")
+    words: int = setting(300, "Words of captions to audit on, at most.", least=1)
+    baseline: Baseline = setting("grey", BASELINE)
+    seed: int = 0
+
+
 class CaptionTask(Task):
     """From pictures with captions to a captioner."""
 
     name = "caption"
     says = "Train a captioner into DIR; `regard caption DIR image.png` then uses it."
     makes, examples, unit = "captioner", "captions", "tokens"
-    Settings, Evaluation = CaptionSettings, CaptionEvaluation
+    Settings, Evaluation, Audit = CaptionSettings, CaptionEvaluation, CaptionAudit
     models, default_model = CAPTIONERS, "show_attend_tell"
     corpora = CAPTIONED
     model_options: Mapping[str, str] = {

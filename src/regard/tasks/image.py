@@ -41,6 +41,7 @@ from regard.data.splits import Part, stride
 from regard.data.text import DataError
 from regard.models.images import IMAGE_MODELS
 from regard.models.parts.convolutions import first_stride
+from regard.tasks.region_baselines import BASELINE, Baseline
 from regard.tasks.task import Located, Say, Task
 from regard.tasks.text_data import located
 from regard.training import Training
@@ -161,6 +162,7 @@ class ImageAudit(ImageFiles):
     """What `regard audit` asks of an image classifier."""
 
     pictures: int = setting(500, "Pictures to audit on, at most.")
+    baseline: Baseline = setting("grey", BASELINE)
 
 
 @dataclass(frozen=True)

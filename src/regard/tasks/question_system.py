@@ -227,4 +227,5 @@ class QuestionSystem(PictureSystem):
 
     def audited(self, options: QuestionAudit) -> "tuple[Case, str]":
         some = self.examples_of(options, "audit on")
-        return self.case(some), repr([(one.question, one.label, one.pixels.tobytes()) for one in some])
+        what = repr([(one.question, one.label, one.pixels.tobytes()) for one in some])
+        return self.case(some, baseline=options.baseline), f"{what}{options.baseline}"

@@ -38,6 +38,7 @@ from regard.tasks.picture_tables import (
     pictures_of_table,
     table_rows,
 )
+from regard.tasks.region_baselines import BASELINE, Baseline
 from regard.tasks.task import Located, Say, Task
 from regard.tasks.text_data import located, make_tokenizer
 
@@ -113,6 +114,8 @@ class QuestionEvaluation(QuestionFiles):
 @dataclass(frozen=True)
 class QuestionAudit(QuestionFiles):
     """What `regard audit` asks."""
+
+    baseline: Baseline = setting("grey", BASELINE)
 
 
 @dataclass(frozen=True)
