@@ -12,7 +12,7 @@ SCORES = {  # what a method needs, and what it then does
 }
 
 FEW = 6  # paths that are listed
-DENSITY = " The ellipses are contours of the density: one deviation from its mean, and two, or its edge if it has one."
+DENSITY = " Ellipses are contours of the density: one deviation from its mean, and two, or its edge."
 NO_SINK = " The weight on the first token is left out, and the rest renormalised."
 
 

@@ -4,10 +4,11 @@ A token is a region of one of the decisions: decision · regions + region. A cla
 picture, a captioner once for each word. A text without some tokens is the picture with these regions painted
 in the mean colour of the training pictures, or blurred (`region_baselines`). The vector of a region are its
 normalised pixels, less those of this baseline, so that gradients by vectors are gradients by pixels and the
-vector 0 is a region that is not there.
+vector 0 is a region that is not there. Of a model that looks several times, the last look is explained.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from regard.data.corpora.scenes import Asked
 from regard.data.images import LabelledImage
 from regard.data.padding import padded
 from regard.models.subject import Subject, eval_mode, slopes, subject
-from regard.recording import record
+from regard.recording import intervene, record
 from regard.tasks.case import Case, Texts, WithWeights
 from regard.tasks.picture_system import PictureSystem, region_numbers
 from regard.tasks.region_baselines import Baseline, baseline_pictures
@@ -54,11 +55,8 @@ class OverRegions(nn.Module):
         place = torch.arange(len(of)) - (counts.cumsum(0) - counts)[of[order]]
         self.at = torch.full((self.regions, int(counts.max())), -1)  # pixels of each region; −1: no more
         self.at[of[order], place] = order
-        self.attention_paths = {
-            role: [f"model.{path}" for path in paths]
-            for role, paths in model.attention_paths.items()
-            if role == "reader"
-        }
+        *self.earlier, last = model.attention_paths["reader"]  # looks before the last, which is explained
+        self.attention_paths = {"reader": [f"model.{last}"]}
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Regions (b, n) to their pixels (b, n, c · most)."""
@@ -161,6 +159,8 @@ def case_of_regions(system: PictureSystem, model: OverRegions, decisions: int, *
         tokens, lengths = padded(texts, device)
         with eval_mode(model):
             own, again = model.looked(tokens, lengths)
+        below = own.clamp(max=0)  # densities have such weights: they count as 0, and stay
+        own = own - below
         place = tokens % n  # a text may be without some regions: the weights of those that it has
         shown = own.gather(-1, place.unsqueeze(1).expand(-1, own.shape[1], -1))
 
@@ -169,7 +169,7 @@ def case_of_regions(system: PictureSystem, model: OverRegions, decisions: int, *
             wide = place.unsqueeze(1).expand(-1, weights.shape[1], -1)[..., : weights.shape[-1]]
             whole = whole.scatter(-1, wide, weights.to(whole.device))
             with eval_mode(model):
-                return again(whole).double().softmax(-1)
+                return again(whole + below).double().softmax(-1)
 
         return shown, with_weights
 
@@ -177,7 +177,8 @@ def case_of_regions(system: PictureSystem, model: OverRegions, decisions: int, *
         return subject(model, *padded(texts, device))
 
     def slopes_at(texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor]:
-        vectors, slope = slopes(explained(texts, rows), None, hold_attention=True)
+        with intervene(model.model, Tensor.detach, model.earlier) if model.earlier else nullcontext():
+            vectors, slope = slopes(explained(texts, rows), None, hold_attention=True)
         return vectors.cpu(), slope.cpu()
 
     def gradients(texts: Texts, rows: Tensor) -> Tensor:

@@ -74,6 +74,12 @@ class PictureSystem(System):
         return self.grid[0] * self.grid[1]
 
     @property
+    def map_name(self) -> str:
+        """The map, or the density that stands in its place."""
+        kind = str(self.settings.model.get("attention", "discrete"))
+        return super().map_name if kind == "discrete" else kind
+
+    @property
     def pictures(self) -> list[Pixels]:
         """A few that it was not trained on, where they are generated; else none."""
         return []
@@ -157,8 +163,9 @@ class PictureSystem(System):
         return in_colour(self.read(given[0] if isinstance(given, tuple) else given).pixels)
 
     def densities(self, answer: Any) -> list[list[Ellipse]]:
-        maps = [getattr(self.model.get_submodule(path), "map", None) for path in self.layers]
-        if not maps or not all(isinstance(map, Continuous) for map in maps):
+        every = [getattr(self.model.get_submodule(path), "map", None) for path in self.layers]
+        maps = [map for map in every if isinstance(map, Continuous)]
+        if not maps or len(maps) < len(every):
             return []
         seen = self.recorded([answer], self.layers)
         found = [

@@ -205,6 +205,11 @@ class System:
         return self.attention_paths.get(self.role, [])
 
     @property
+    def map_name(self) -> str:
+        """The map of its attentions, by name; "" if its settings name none."""
+        return str(self.settings.model.get("map", ""))
+
+    @property
     def layer_names(self) -> list[str]:
         """A name for each of the `weights`: the path of the attention, or what they are made of."""
         return list(self.layers)

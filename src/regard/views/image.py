@@ -118,7 +118,7 @@ def image(
         raise ShapeError(f"grid must be (rows, columns) with rows · columns = {n}; got ({rows}, {columns}).")
     if ellipses and [len(some) for some in ellipses] != [m] * len(matrices):
         raise ShapeError(
-            f"ellipses must be {len(matrices)} lists, one for each matrix, of {m}, one for each target token; "
+            f"ellipses must be {len(matrices)} lists, one for each matrix, of one for each of {m} tokens; "
             f"got {[len(some) for some in ellipses]}."
         )
     cells = [f"row {i + 1}, column {j + 1}" for i in range(rows) for j in range(columns)]
