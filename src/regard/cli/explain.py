@@ -98,7 +98,7 @@ def explain(
     screen = console()
     said = [one for one in found if one.method == names[0]]
     screen.print(Line("  ".join(f"{one.label}  {one.probability:.3f}" for one in said)))
-    for table in _tables(found, screen.width):
+    for table in _tables(found, screen.width, system.units.removesuffix("s")):
         screen.print(table)
     if any(score < 0 for one in found for score in one.scores):
         what = found[0].label if len(said) == 1 else "the word"
@@ -112,14 +112,14 @@ def _options(method: Any, by: str, hold_attention: bool) -> dict[str, Any]:
     return {**options, "hold_attention": True} if hold_attention and method.needs == "gradients" else options
 
 
-def _tables(found: list[Explanation], width: int) -> Iterator[Table]:
+def _tables(found: list[Explanation], width: int, unit: str) -> Iterator[Table]:
     """Words down, methods across, as many as there is room for; the others in tables of their own."""
     words = [Line(shown(word)) for word in found[0].words]
     room = width - max(word.cell_len for word in words) - 2
     across = max(1, room // (NUMBER + BAR + 3))
     several = len({one.method for one in found}) < len(found)  # decisions, as the words of a caption
     for k in range(0, len(found), across):
-        table = plain_table("word")
+        table = plain_table(unit)
         for one in found[k : k + across]:
             table.add_column(f"{shown(one.label)}, {one.method}" if several else one.method, no_wrap=True)
         for row, word in enumerate(words):

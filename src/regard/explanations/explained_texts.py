@@ -134,7 +134,7 @@ def explanations_view(
     names = [f"{one.label}, {one.method}" if several else one.method for one in found]
     if system is not None and system.picture == "image":
         over = system.drawn_input(given)
-        caption = "Scores above 0, as shares of all; each panel has its own scale."
+        caption = "Scores above 0, as shares of all."
         shares, seen = scores.clamp(min=0), system.receptive
         return image_view(shares, over, names, grid=system.grid, receptive=seen, title=title, caption=caption)
     return words_view(scores, first.words, names, shares=True, title=title, caption=caption)

@@ -62,11 +62,11 @@ class Image(MatrixView):
         for panel in picture.axes:
             panel.axis("off")
         next(panels).imshow(self.picture)
-        grey = np.repeat(self.picture.mean(-1, keepdims=True), 3, -1) / 255
+        pale = (self.picture / 2 + self.picture.mean(-1, keepdims=True) / 2) / 255  # colours are hinted at
         for number, one in enumerate(self.matrices):
             for place, (word, row) in enumerate(zip(self.target, one.weights, strict=True)):
                 panel = next(panels)
-                panel.imshow(grey, extent=(0, wide, high, 0))
+                panel.imshow(pale, extent=(0, wide, high, 0))
                 cells, most = row.reshape(self.grid), self.most
                 if self.receptive is not None:
                     cells = spread(cells, (high, wide), self.receptive)
@@ -79,6 +79,10 @@ class Image(MatrixView):
                 said = ", ".join(filter(None, (word, one.name)))
                 panel.set_title(cropped(said, 26), fontsize=9, parse_math=False, **font())
         return picture
+
+    def legend_note(self) -> str:
+        several = self.receptive is not None and len(self.matrices) * len(self.target) > 1
+        return "Each panel has its own scale." if several else ""
 
     def outline(self, panel: Any, ellipse: Ellipse) -> None:
         """Draw the contours of a density, and a point at its mean."""
