@@ -168,8 +168,8 @@ class PictureSystem(System):
         if not maps or len(maps) < len(every):
             return []
         seen = self.recorded([answer], self.layers)
-        found = [
-            map.density(concat_steps(seen[path]).scores[0].double())  # of m rows
+        found: list[Any] = [
+            map.density(concat_steps(seen[path]).scores[0].double().cpu())  # of m rows
             for map, path in zip(maps, self.layers, strict=True)
         ]
         edge = [6**0.5 if isinstance(one, TruncatedParaboloid) else 2.0 for one in found]
