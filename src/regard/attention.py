@@ -23,6 +23,7 @@ from regard.backends.hidden import zeroed as zeroed
 from regard.backends.key_codes import KeyCodes
 from regard.backends.sink import set_sink as set_sink
 from regard.backends.sink import sink_scores
+from regard.backends.sink import takes_sink as takes_sink
 from regard.core.attention_inputs import checked, exact
 from regard.core.decoding_counts import counts_of
 from regard.core.foreign_names import refuse
@@ -176,9 +177,13 @@ class Attention(Attentive):
         *,
         mask: Mask | Tensor | None = None,
         place: Place | None = None,
+        sink: float | Tensor | None = None,
         **other: Never,
     ) -> Attended:
-        """Attend with query (..., m, d_q) to keys (..., n, d_k), values (..., n, d_v), as `attend` does."""
+        """Attend with query (..., m, d_q) to keys (..., n, d_k), values (..., n, d_v), as `attend` does.
+
+        A sink given here stands in the place of the module's own.
+        """
         dropout = self.dropout if self.training else 0.0
         return attend(
             query,
@@ -188,7 +193,7 @@ class Attention(Attentive):
             map=self.map,
             mask=mask,
             place=place,
-            sink=self.sink,
+            sink=self.sink if sink is None else sink,
             groups=self.groups,
             value_term=self.value_term,
             dropout=dropout,

@@ -32,7 +32,7 @@ def slow_sentence(table, words):
     found = torch.zeros(d).double()
     for j, word in enumerate(words, 1):
         for k in range(1, d + 1):
-            found[k - 1] += ((1 - j / count) - (k / d) * (1 - 2 * j / count)) * table[word, k - 1]
+            found[k - 1] += 2 * ((1 - j / count) - (k / d) * (1 - 2 * j / count)) * table[word, k - 1]
     return found
 
 
@@ -50,13 +50,16 @@ def test_position_encoding_by_its_formula():
     assert encode_sentences(table, torch.zeros(2, 3, dtype=torch.long), 5).abs().sum() == 0
 
 
-def test_a_memory_network_by_its_formulas():
-    model = make("memory_network")
+@pytest.mark.parametrize("empty", [True, False])
+def test_a_memory_network_by_its_formulas(empty):
+    model = make("memory_network", empty=empty)
     tables, times = model.words.split(8, 1), model.times.split(8, 1)
     u = slow_sentence(tables[0], [4, 8])
     for k in range(3):
         m, c = (torch.stack([slow_sentence(tables[k + i], s) for s in STORY[0].tolist()]) for i in (0, 1))
         m, c = m + times[k][[2, 1, 0]], c + times[k + 1][[2, 1, 0]]
+        if empty:  # a memory of six places, three of them empty
+            m, c = (F.pad(each, (0, 0, 0, 3)) for each in (m, c))
         u = u + (m @ u).softmax(0) @ c
     expected = tables[3][[5, 7, 9]] @ u
     torch.testing.assert_close(model(STORY, QUESTION, LENGTHS)[0], expected)
@@ -69,7 +72,8 @@ def test_linear_start_is_without_softmax_and_ends():
     m, c = (slow_sentence(tables[i], [5, 6, 7]) + times[i][0] for i in (0, 1))
     linear = tables[1][[5, 7, 9]] @ (u + (m @ u) * c)
     torch.testing.assert_close(model(STORY, QUESTION, LENGTHS)[1], linear)
-    usual = tables[1][[5, 7, 9]] @ (u + c)  # one sentence has all the weight
+    weight = (m @ u).exp() / ((m @ u).exp() + 5)  # one sentence, and five empty places
+    usual = tables[1][[5, 7, 9]] @ (u + weight * c)
     torch.testing.assert_close(model(STORY, QUESTION, LENGTHS)[1], usual)
     assert int(model.seen) == 2
     model.eval()
@@ -88,8 +92,10 @@ def test_padding_changes_nothing_and_hops_are_weights(name):
         model(STORY, QUESTION, LENGTHS)
     assert len(seen) == 3
     for calls in seen.values():
-        weights = calls[0].weights
-        torch.testing.assert_close(weights.sum(-1), torch.ones(2, 1).double())
+        weights, sink = calls[0].weights, calls[0].sink
+        shared = torch.zeros(2, 1).double() if sink is None else 1 - weights.sum(-1)
+        assert (shared > -1e-12).all() and (sink is None) == (name != "memory_network")
+        torch.testing.assert_close(weights.sum(-1) + shared, torch.ones(2, 1).double())
         assert weights[1, 0, 1:3].abs().sum() == 0
 
 
@@ -154,8 +160,11 @@ def test_each_learns_where_somebody_is(name, more, tmp_path):
         "task": "answering",
         "data": {"corpus": "one_fact", "questions": 1500, "held_out": 100},
         "model": {"name": name, "width": 20, "hops": 1, **more},
-        "training": {"steps": 120, "rate": 0.03, "validate": 120, "linear_start": 0.0, "warmup": 10},
-    }
+        "training": {
+            "steps": 120, "rate": 0.03, "validate": 120, "linear_start": 0.0, "warmup": 10,
+            "optimiser": "adam", "examples": 64, "clip": 40.0,
+        },
+    }  # fmt: skip
     done = fit(resolve(values), tmp_path / "run")
     assert done.scores["accuracy"] > 0.9
     stories = list(islice(STORIES["one_fact"](9, "test"), 40))

@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -101,7 +102,9 @@ def test_a_file_is_read_in_blocks_of_any_size(name, tmp_path):
     )
     assert count_characters(file) == len(text)
     assert "".join(blocks(file, 30)) == text and max(map(len, blocks(file, 30))) <= 30
-    assert "".join(blocks(file, 7, 5, 50)) == text[5:50]
+    assert "".join(blocks(file, 7, (5, 50))) == text[5:50]
+    stretches = [(0, 3), (3, 4), (9, 60), (80, 81)]
+    assert "".join(blocks(file, 7, *stretches)) == "".join(text[a:b] for a, b in stretches)
 
 
 def test_what_is_no_text_is_said(tmp_path):
@@ -278,13 +281,19 @@ def test_what_does_not_go_together_is_refused(tmp_path):
         assert said in refused(run("train", "language", "--out", tmp_path / "run", *more))
 
 
-def test_the_end_of_a_text_is_held_out(tmp_path):
-    (tmp_path / "t.txt").write_text("".join(f"{i:04d}\n" for i in range(1000)))
+@pytest.mark.parametrize(("lines", "held_out"), [(100, 1), (1000, 1), (4000, 2), (20_000, 10), (100_000, 10)])
+def test_stretches_from_all_over_a_text_are_held_out(lines, held_out, tmp_path):
+    text = "".join(f"{i:05d}\n" for i in range(lines))
+    (tmp_path / "t.txt").write_text(text)
     settings = resolve(values(data={"train": str(tmp_path / "t.txt"), "sentences": 1}))
     from regard.tasks.language import LANGUAGE
 
     train, valid = ("".join(text for _, text in LANGUAGE.read(settings, part)) for part in ("train", "valid"))
-    assert train.endswith("0899\n") and valid == "".join(f"{i:04d}\n" for i in range(900, 1000))
+    assert len(train) + len(valid) == len(text) and len(valid) == min(len(text) // 10, 50_000)
+    places = [int(line) for line in valid.split() if len(line) == 5]
+    assert sum(after - before > 1 for before, after in pairwise(places)) == held_out - 1
+    both = set(places) & {int(line) for line in train.split() if len(line) == 5}
+    assert places[-1] == lines - 1 and len(both) <= 2 * held_out  # parts of lines that are cut in two
 
 
 # Training

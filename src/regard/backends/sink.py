@@ -23,12 +23,18 @@ def set_sink(module: nn.Module, sink: float | Tensor | None) -> None:
         module.sink = sink  # type: ignore[assignment]
 
 
+def takes_sink(map: Callable[..., Tensor]) -> bool:
+    """Whether a sink has a meaning for a map: one more key, which has no place."""
+    facts = facts_of(map)
+    return facts is None or not (
+        facts.acts_on == "matrix" or facts.neighbours or not facts.simplex or getattr(map, "states", None)
+    )
+
+
 def sink_scores(sink: float | Tensor, query: Tensor, map: Callable[..., Tensor]) -> Tensor:
     """The sink as a tensor (..., m or 1), where a sink has a meaning."""
     facts = facts_of(map)
-    if facts is not None and (
-        facts.acts_on == "matrix" or facts.neighbours or not facts.simplex or getattr(map, "states", None)
-    ):
+    if facts is not None and not takes_sink(map):
         why = (
             "acts on whole matrices" if facts.acts_on == "matrix"
             else "has no weight of 1 to share out" if not facts.simplex

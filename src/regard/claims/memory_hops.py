@@ -19,8 +19,18 @@ def trained(hops: int, seed: int) -> Any:
     values = {
         "data": {"corpus": "two_facts", "questions": sized(10_000, 64), "held_out": sized(500, 16)},
         "seed": seed,
-        "model": {"name": "memory_network", "hops": hops, "map": "softmax"},
-        "training": {"steps": few(3000), "validate": few(500)},
+        "model": {"name": "memory_network", "hops": hops, "map": "softmax", "empty": False},
+        "training": {
+            "steps": few(3000),
+            "validate": few(500),
+            "optimiser": "adam",
+            "rate": 5e-3,
+            "examples": 64,
+            "decay": 0.0,
+            "clip": 40.0,
+            "average": 1,
+            "linear_start": 0.25,
+        },
     }
     with TemporaryDirectory() as folder:
         return fit(ANSWERING.resolve(values), Path(folder) / "run").system

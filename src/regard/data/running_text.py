@@ -15,18 +15,28 @@ BLOCK = 4096  # characters of a block
 READ = 1 << 16  # bytes that are read at once
 
 
-def blocks(path: str | Path, size: int = BLOCK, start: int = 0, stop: int | None = None) -> Iterator[str]:
-    """The characters start to stop (not included) of a file, in blocks of at most `size`."""
-    held, at = "", 0
+def blocks(path: str | Path, size: int = BLOCK, *stretches: tuple[int, int]) -> Iterator[str]:
+    """The text of a file, or the characters start to stop (not included) of some stretches of it, in their
+    order, in blocks of at most `size`; no block is of two stretches."""
+    held, at, rest = "", 0, list(stretches)
     for text in _decoded(Path(path)):
         before, at = at, at + len(text)
-        held += text[max(0, start - before) : None if stop is None else max(0, stop - before)]
-        while len(held) > size:
-            cut = max(held.rfind("\n", 0, size), 0) or max(held.rfind(" ", 0, size), 0) or size - 1
-            yield held[: cut + 1]
-            held = held[cut + 1 :]
-        if stop is not None and at >= stop:
-            break
+        while True:
+            start, stop = rest[0] if rest else (0, None)
+            held += text[max(0, start - before) : None if stop is None else max(0, stop - before)]
+            ended = stop is not None and at >= stop
+            while len(held) > size:
+                cut = max(held.rfind("\n", 0, size), 0) or max(held.rfind(" ", 0, size), 0) or size - 1
+                yield held[: cut + 1]
+                held = held[cut + 1 :]
+            if not ended:
+                break
+            if held:
+                yield held
+            held = ""
+            del rest[0]
+            if not rest:
+                return
     if held:
         yield held
 

@@ -71,7 +71,9 @@ class AnsweringData(SettingsGroup):
 class AnsweringTraining(Training):
     """Settings of the loop; the defaults suit bAbI's tasks with 1,000 questions each, together."""
 
-    steps: int = setting(12_000, "Steps of training.", option="--steps", least=1)
+    steps: int = setting(
+        12_000, "Steps of training; unless given, as suits the model.", option="--steps", least=1
+    )
     tokens: int = setting(1 << 20, "Sentences of all stories of a batch, padding included.", least=1)
     examples: int = setting(64, "Questions in a batch.", least=1)
     optimiser: Literal["adam", "adamw", "sgd"] = "adam"
@@ -83,7 +85,7 @@ class AnsweringTraining(Training):
     validate: int = 500
     save: int = 500
     linear_start: float = setting(
-        0.25,
+        0.33,
         "The share of steps, from the first on, in which memory_network attends without softmax.",
         option="--linear-start",
         least=0,
@@ -290,6 +292,15 @@ class AnsweringTask(Task):
         if parts is None:
             return {"vocabulary": 8, "answers": (4, 5), "memory": ages}
         return {"vocabulary": len(parts.tokenizer), "answers": parts.ids, "memory": ages}
+
+    def resolve(self, values: Mapping[str, Any]) -> Any:
+        """As for every task; training that is not given suits the model."""
+        model, training = values.get("model") or {}, values.get("training") or {}
+        if isinstance(model, Mapping) and isinstance(training, Mapping):
+            name = model.get("name", self.default_model)
+            suits = ANSWER_MODELS[name].kind.suits if name in ANSWER_MODELS else {}
+            values = {**values, "training": {**suits, **training}}
+        return super().resolve(values)
 
     def complete(self, settings: AnsweringSettings) -> AnsweringSettings:
         model, training = dict(settings.model), settings.training

@@ -4,7 +4,8 @@
 
 A text is one long sequence of tokens, on disk and memory-mapped, read in rows that go on from batch to batch
 (`data/streams.py`). With the objective "masked", some tokens are hidden and predicted from both sides instead
-(`models/language/bert.py`). Without a file to validate on, the last tenth of the text is held out.
+(`models/language/bert.py`). Without a file to validate on, stretches from all over the text are held out: its
+end alone may be another chapter, of which the model would then know nothing.
 """
 
 from collections import Counter
@@ -41,9 +42,10 @@ TOKENIZER = "tokenizer.json"
 SAMPLE = 1 << 16  # blocks a vocabulary is made from
 WHOLE = 1 << 18  # characters that are scored as one text after training
 HELD_OUT = 50_000  # characters of a text of a user's that are held out at most, unless told otherwise
+STRETCHES, SHORTEST = 10, 1000  # stretches that are held out at most, and their characters at least
 VOCABULARY = {"bpe": 8000, "word": 50_000, "character": 50_000}
 SCORED = 4  # such texts at most
-VALIDATED = 8  # batches that a validation in training reads at most
+VALIDATED = 16  # batches that a validation in training reads at most
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,12 @@ class LanguageData(SettingsGroup):
     sentences: int = setting(20_000, "Sentences of the generated text.", least=1)
     train: str | None = setting(None, "A text (.gz too), of any size.", option="--data", metavar="FILE")
     valid: str | None = setting(
-        None, "Another to validate on; without it the end is held out.", option="--valid", metavar="FILE"
+        None, "Another to validate on; without it some is held out.", option="--valid", metavar="FILE"
     )
     held_out: float = setting(
         0.0,
-        "The share at the end of the text to validate on, where no file is given; 0 = a tenth, but at most "
-        f"{HELD_OUT:,} characters.",
+        "The share to validate on, stretches from all over the text, where no file is given; 0 = a tenth, "
+        f"but at most {HELD_OUT:,} characters.",
         least=0,
         below=1,
     )
@@ -207,11 +209,12 @@ class LanguageTask(Task):
             return _located(file, blocks(file, size))
         characters = count_characters(data.train)
         share = data.held_out or min(0.1, HELD_OUT / max(characters, 1))
-        cut = characters - max(1, round(characters * share))
-        if cut < 1:
+        train, valid = _stretches(characters, max(1, round(characters * share)))
+        if not train:
             raise DataError(f"{data.train} has {characters} characters: too few to hold some of them out.")
-        first, last = (0, cut) if part == "train" else (cut, characters)
-        return _located(data.train, blocks(data.train, size, first, last))
+        if part == "train":
+            return _located(data.train, blocks(data.train, size, *train))
+        return _located(data.train, _grouped(blocks(data.train, size, *valid), size))
 
     def _corpus(self, data: LanguageData) -> Any:
         try:
@@ -347,6 +350,15 @@ def predicted(model: Any, batch: StreamBatch) -> tuple[Tensor, Tensor]:
 
 def _located(where: str, texts: Iterator[str]) -> Iterator[Located]:
     return ((f"{where}, block {number}", text) for number, text in enumerate(texts, 1))
+
+
+def _stretches(characters: int, held_out: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Stretches of a text to train on and to validate on; the latter, ends of its parts, have so many."""
+    count = max(1, min(STRETCHES, held_out // SHORTEST))
+    ends = [characters * i // count for i in range(1, count + 1)]
+    each = held_out // count
+    train = [(start, end - each) for start, end in zip([0, *ends], ends, strict=False) if start < end - each]
+    return train, [(max(end - each, 0), end) for end in ends]
 
 
 def _grouped(texts: Iterator[str], size: int) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """What every model of the task `answering` is: a story and a question in, the logits of answers out."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,7 @@ class AnswerModel(nn.Module):
     """A model that looks at the sentences of a story, one hop after the other."""
 
     config: Any
+    suits: ClassVar[Mapping[str, Any]] = {}  # settings of training that suit it, unless others are given
 
     def forward(
         self, story: Tensor, question: Tensor, lengths: Tensor, facts: Tensor | None = None

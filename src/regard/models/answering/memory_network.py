@@ -7,19 +7,25 @@ Adjacent tying: A_{k+1} = C_k, B = A_1, Wᵀ = C_K. Layer-wise: one A and one C,
 Sentences are sums of their words' vectors weighted by position. Linear start: the first steps of training are
 without the softmax, p = θ, which gradients pass more easily; without it some tasks are never learned.
 
-Sukhbaatar, Szlam, Weston & Fergus (2015), "End-To-End Memory Networks", arXiv:1503.08895, §2–4.
-Departs from the paper: logits are of the answers seen in training, not of all words; Adam with a falling rate
-instead of SGD halved every 25 epochs; the linear start lasts for a share of the steps.
+The memory has a fixed number of places. Those that a story leaves empty are vectors of 0: their scores are 0,
+they take part in the softmax and bring nothing, so that a question can find that no sentence matches. Without
+them yes/no questions are learned badly. Under softmax, e empty places are one sink of score log e.
+
+Sukhbaatar, Szlam, Weston & Fergus (2015), "End-To-End Memory Networks", arXiv:1503.08895, §2–4; the empty
+places are those of the authors' code.
+Departs from the paper: logits are of the answers seen in training, not of all words; a cosine instead of
+rates halved every 15 epochs; the linear start lasts for a share of the steps.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import Attention
+from regard.attention import Attention, takes_sink
 from regard.models.answering.answer_model import AnswerModel, Common, ages, recent
 from regard.models.entries import register_answer_model
 from regard.models.parts.position_encoding import encode_sentences
@@ -33,12 +39,18 @@ class Config(Common):
     ordered: bool = True  # position encoding; without it sentences are bags of words
     dropout: float = 0.0  # of the state after each hop
     linear_start: float = 0.0  # steps of training without softmax, from the first on
+    empty: bool = True  # places of the memory without a sentence take part in the softmax
 
 
 @register_answer_model(Config)
 class MemoryNetwork(AnswerModel):
     """Hops over the sentences of a story, with position and temporal encoding and linear start."""
 
+    # The authors' rate, decay and norm are of sums over a batch of 32, ours of means.
+    suits: ClassVar[Mapping[str, Any]] = {
+        "steps": 36_000, "examples": 32, "optimiser": "sgd", "rate": 0.32, "decay": 3e-5, "clip": 1.25,
+        "validate": 1000, "save": 1000, "average": 5,
+    }  # fmt: skip
     seen: Tensor
     said: Tensor
 
@@ -73,14 +85,26 @@ class MemoryNetwork(AnswerModel):
         memories = encode_sentences(self.words, story, d, config.ordered)  # (b, n, tables, d)
         memories = memories + F.embedding(age.clamp(max=config.memory - 1), self.times).view_as(memories)
         each = memories.unbind(2)  # of every table, (b, n, d)
+        sink = self.empty_places(lengths)
         u = encode_sentences(self.words[:, :d], question, d, config.ordered)  # (b, 1, d)
         for k, hop in enumerate(self.hops):
             at = k if config.tying == "adjacent" else 0
-            attention = self.linear if linear else hop
-            o = attention(u, each[at], each[at + 1], mask=mask).context
+            if linear:
+                o = self.linear(u, each[at], each[at + 1], mask=mask).context
+            else:
+                o = hop(u, each[at], each[at + 1], mask=mask, sink=sink).context
             u = self.dropout((u if self.carry is None else self.carry(u)) + o)
         answers = self.words[:, -d:][self.said] if self.answers is None else self.answers
         return u.squeeze(1) @ answers.T
+
+    def empty_places(self, lengths: Tensor) -> Tensor | None:
+        """The score of all empty places together, (b, 1); None where the map has no use for them."""
+        first = self.hops[0]
+        assert isinstance(first, Attention)
+        if not (self.config.empty and takes_sink(first.map)):
+            return None
+        empty: Tensor = (self.config.memory - lengths).clamp(min=1).to(self.words.dtype)
+        return empty.log().unsqueeze(-1)
 
 
 def identity(scores: Tensor) -> Tensor:

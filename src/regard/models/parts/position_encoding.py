@@ -1,11 +1,12 @@
 """Sentences as vectors: weighted sums of the vectors of their words, weighted by position.
 
-    m = Σ_j l_j ∘ E(w_j)        l_kj = (1 − j/J) − (k/d)(1 − 2j/J)        for word j of J, coordinate k of d
+    m = Σ_j l_j ∘ E(w_j)        l_kj = 2(1 − j/J) − 2(k/d)(1 − 2j/J)        for word j of J, coordinate k of d
 
 The sum knows the order of the words, unlike a bag of words. As l is linear in k, it is two weighted bags,
 Σ_j (1 − j/J) E(w_j) and Σ_j (1 − 2j/J) E(w_j), which take no memory for single words.
 
-Sukhbaatar et al. (2015), "End-To-End Memory Networks", arXiv:1503.08895, §4.1.
+Sukhbaatar et al. (2015), "End-To-End Memory Networks", arXiv:1503.08895, §4.1. The factor 2 is not in the
+paper: with it weights are 1 on average, as those of a bag of words.
 """
 
 import torch
@@ -39,4 +40,4 @@ def encode_sentences(table: Tensor, words: Tensor, width: int, ordered: bool = T
     j = torch.arange(1, flat.shape[-1] + 1, device=flat.device, dtype=table.dtype)
     place = j / counts.clamp(min=1).unsqueeze(-1)  # j/J: (s, w)
     k = torch.arange(1, width + 1, device=flat.device, dtype=table.dtype) / width
-    return bag(1 - place) - k * bag(1 - 2 * place)
+    return 2 * (bag(1 - place) - k * bag(1 - 2 * place))
