@@ -132,3 +132,13 @@ def test_agreement_says_which_methods_find_the_subject(tmp_path):
     said = out.read_text(encoding="utf-8")
     assert "of 2 usable sentences" in said and "of the weight" in said
     assert re.search(r"\| leave_one_out \| [01]\.\d\d \(0\.\d\d–1?0?\.\d\d\) ", said)
+
+
+def test_receptive_fields_are_audited_and_what_is_known_is_not_trained_again(tmp_path):
+    out = tmp_path / "receptive.json"
+    given = ["--out", out, "--seeds", 0, "--steps", 2, "--pictures", 130, "--audited", 10]
+    first = run("audit_receptive_field.py", *given, "--only", "17")
+    assert "| 17 |" in first and "comprehensiveness" in first
+    found = json.loads(out.read_text(encoding="utf-8"))["17"]["0"]
+    assert found["accuracy"] is not None and found["permutation"] is not None
+    assert run("audit_receptive_field.py", *given, "--only", "17").startswith("| pixels a cell sees |")

@@ -111,6 +111,17 @@ def moving() -> bytes:
     return held.getvalue()
 
 
+def deep() -> bytes:
+    """A PNG of one pixel with 16 bits for each colour, which Pillow would read as 8."""
+    from zlib import compress, crc32
+
+    def part(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", crc32(kind + body))
+
+    head = part(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 16, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + part(b"IDAT", compress(b"\0" + b"\1\2" * 3)) + part(b"IEND", b"")
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -118,6 +129,7 @@ def moving() -> bytes:
         (huge(), "too large"),
         (png(COLOUR, "CMYK", "TIFF"), "CMYK"),
         (png(np.arange(24, dtype=np.uint16).reshape(6, 4)), "16 bits"),
+        (deep(), "16 bits"),
         (moving(), "2 frames"),
         (b"this is a text\n", "not a picture"),
         (b"", "not a picture"),

@@ -47,6 +47,20 @@ def test_values_of_generated_expressions():
         assert depth_of(words) == depth
 
 
+def test_parts_of_expressions_are_lists_of_theirs_and_not_deeper_than_the_level():
+    random, task = Random(1), LONG_TASKS["listops"]
+    for level, most in ((0.0, 1), (0.3, 2), (1.0, 8)):
+        deepest = 0
+        for _ in range(200):
+            whole = task.generate(random)
+            found = task.part(random, whole, level)
+            words = [WORDS[token - FIRST] for token in found.tokens]
+            text, inside = [" ".join(map(str, one.tokens)) for one in (whole, found)]
+            assert f" {inside} " in f" {text} " and found.label == by_definition(words)
+            deepest = max(deepest, depth_of(words))
+        assert deepest == most
+
+
 @pytest.mark.parametrize("words", ["", "[MAX ]", "[MAX 1", "1 2", "[MOX 1 ]", "1 ]", "12"])
 def test_what_is_no_expression_is_refused(words):
     with pytest.raises(ValueError):

@@ -182,6 +182,12 @@ def test_regions_are_put_together_and_painted_as_said(classifier, stripes):
     assert (named == system.painted(pixels, [3, 10])).all()
     with pytest.raises(DataError, match="from 0 to 35"):
         system.painted(pixels, [36])
+    soft = system.read(f"{stripes / '0.png'}#blurred=3,10").pixels
+    gone = np.isin(system.region_of.numpy(), [3, 10])
+    assert (soft[:, ~gone] == pixels[:, ~gone]).all() and (soft[:, gone] != pixels[:, gone]).any()
+    assert np.ptp(soft[:, gone]) < np.ptp(pixels[:, gone])
+    with pytest.raises(DataError, match="needs numbers of regions"):
+        system.read(f"{stripes / '0.png'}#without=x")
 
 
 def test_a_case_of_pictures(classifier, stripes):
@@ -216,13 +222,15 @@ def test_a_page_answers_data_urls_and_reads_no_file_of_the_host(classifier, stri
 
         first = inspect(url).json()
         assert first["answer"] == "level" and first["view"]["kind"] == "image"
-        for how in ("mask", "delete"):
+        assert facts["changes"] == ["mask", "delete", "blur"]
+        for how in ("mask", "delete", "blur"):
             changed = inspect(url, words=[0, 1], how=how).json()
             assert changed["changed"] == [0, 1] and len(changed["columns"]) == 36
         for wrong in (
             str(stripes / "1.png"),
             "/etc/passwd",
             url + "#without=99",
+            url + "#blurred=3",
             "data:image/png;base64,AAAA",
         ):
             reply = inspect(wrong)
@@ -277,4 +285,18 @@ def test_questions_about_pictures(tmp_path, attention):
     system = regard.load(tmp_path / "run")
     case = system.case([one])
     (answer,) = system.classify([(one.pixels, one.question)])
+    (batch,) = case.batches
+    assert torch.allclose(batch.intervene(batch.weights), batch.probabilities, atol=1e-5)
+    done = run("explain", tmp_path / "run", "--image", picture, "--second", one.question, "--json")
+    assert json.loads(done.stdout)["label"] == answer.label, done.output
+    done = run("view", tmp_path / "run", "--image", picture, "--second", one.question, "--layer", 1,
+               "--out", tmp_path / "v.html")  # fmt: skip
+    page = (tmp_path / "v.html").read_text()
+    assert done.exit_code == 0 and f"map {attention if facts['densities'] else 'softmax'}" in page
+    assert ('"ellipses":' in page) == ("contours of the density" in page) == bool(facts["densities"])
+    if facts["densities"]:
+        for (ellipse,), said in zip(system.densities(answer), facts["densities"], strict=True):
+            assert ellipse.mean.tolist() == pytest.approx(said["mean"], abs=1e-4)
+            assert np.allclose(ellipse.covariance, said["covariance"], atol=1e-4)
+            assert ellipse.radii[1] == (2.0 if attention == "continuous_softmax" else 6**0.5)
     assert case.probabilities[0].tolist() == pytest.approx(list(answer.probabilities.values()), abs=1e-5)

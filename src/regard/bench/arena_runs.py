@@ -12,7 +12,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.bench.arena_training import ArenaSettings, StepCost, accuracy, make_model, step_cost, train
+from regard.bench.arena_training import (
+    ArenaSettings,
+    Growth,
+    StepCost,
+    accuracy,
+    make_model,
+    step_cost,
+    train,
+)
 from regard.core.files import write_text
 from regard.core.weights import save_tensors, tensors_of
 from regard.data.long_range import LONG_TASKS, LongTask
@@ -151,7 +159,8 @@ def _trained(
     steps = max(1, min(STEPS[task.name], int(share * limit / slowest)))
     before = max(1, min(STEPS[task.name] // 2, int((1 - share) * limit / slowest))) if first else 0
     model = make_model(task, spec, settings)
-    batches = splits.batches(settings.batch, settings.seed)
+    growth = Growth(task)
+    batches = splits.batches(settings.batch, settings.seed, simpler=growth)
     taken, pretrained = 0.0, 0
     name = f"{task.name}, {spec}"
     if first:
@@ -161,7 +170,7 @@ def _trained(
         )  # fmt: skip
         taken, pretrained = denoised.seconds, denoised.steps
     found = train(
-        model, batches, steps, settings, limit - taken,
+        model, batches, steps, settings, limit - taken, growth=growth,
         tell=lambda step, loss: tell(f"{name}: step {step:,} of {steps:,}, loss {loss:.3f}"),
     )  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)

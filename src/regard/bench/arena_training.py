@@ -3,12 +3,15 @@
 The encoder is the classifier `transformer_encoder` with rotary positions. With pretraining it first denoises
 the task's own inputs: a share of the tokens is masked, and it says which they were (Amos, Berant & Gupta
 2023, "Never Train from Scratch", arXiv:2310.02980). Learning rates follow progress, which is that of the
-steps or of the time that is allowed, whichever is further.
+steps or of the time that is allowed, whichever is further. Where a task has simpler examples, parts of its
+own, training begins with them: in the first GROWING of it they grow to whole ones. All mechanisms are
+trained so.
 """
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from random import Random
 from time import perf_counter
 
 import torch
@@ -24,6 +27,7 @@ from regard.models.classifiers.transformer_encoder import Config, TransformerEnc
 
 LEAST = 16  # tokens of a batch at least: blocks must be filled
 MASKED = 0.35  # share of tokens that are hidden while denoising
+GROWING = 0.6  # share of the training in which examples grow
 WARM, CLIP = 0.05, 1.0  # share of the steps in which the rate rises; norm of a gradient
 
 
@@ -73,6 +77,19 @@ def make_model(task: LongTask, attention: str, settings: ArenaSettings) -> Trans
     )
 
 
+@dataclass
+class Growth:
+    """How far training is, from 0 to 1, and the examples that are given there."""
+
+    task: LongTask
+    progress: float = 1.0
+
+    def __call__(self, random: Random, example: LongExample) -> LongExample:
+        """The example, or a part of it."""
+        level = self.progress / GROWING
+        return example if self.task.part is None or level >= 1 else self.task.part(random, example, level)
+
+
 def batched(examples: list[LongExample]) -> tuple[Batch, Tensor]:
     """Tokens (b, n) and lengths (b,), of pairs twice, and labels (b,)."""
     columns = [[one.tokens for one in examples]]
@@ -113,9 +130,10 @@ def train(
     limit: float,
     *,
     denoise: bool = False,
+    growth: Growth | None = None,
     tell: Callable[[int, float], None] = lambda step, loss: None,
 ) -> Trained:
-    """Train for so many steps, or until `limit` seconds are over."""
+    """Train for so many steps, or until `limit` seconds are over; `growth` is told how far it is."""
     optimiser = torch.optim.AdamW(model.parameters(), settings.rate, betas=(0.9, 0.98), weight_decay=0.01)
     chance = torch.Generator().manual_seed(settings.seed)
     start, mean, step = perf_counter(), math.nan, 0
@@ -124,6 +142,8 @@ def train(
         progress = max(step / steps, (perf_counter() - start) / limit)
         if progress >= 1:
             break
+        if growth is not None:
+            growth.progress = progress
         rate = min(1.0, (progress + 1 / steps) / WARM) * (0.5 + 0.5 * math.cos(math.pi * progress))
         for group in optimiser.param_groups:
             group["lr"] = settings.rate * rate

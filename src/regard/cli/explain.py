@@ -30,17 +30,31 @@ def explain(
     method: list[str] | None = Option(
         None, "--method", help="attention, rollout, flow, gradient, …; may be given several times."
     ),
-    second: str | None = Option(None, metavar="TEXT", help="The second text, for a model for pairs."),
+    second: str | None = Option(
+        None,
+        metavar="TEXT",
+        help="The second text, for a model for pairs; the question about a picture; a caption other than the "
+        "run's own.",
+    ),
     label: str | None = Option(None, help="The class to explain; the predicted one if it is not given."),
-    target: str | None = Option(None, help="What a language model may say next, to be explained."),
+    target: str | None = Option(
+        None,
+        help="What a language model may say next, to be explained; of a captioner, a word of its caption, "
+        "instead of all.",
+    ),
     against: str | None = Option(None, help="What else it might say: --target against this."),
     by: str = Option("delete", help="How leave_one_out removes a word: delete, zero or unknown."),
+    baseline: str | None = Option(
+        None, help="What stands in the place of a deleted region of a picture: grey (if not given) or blur."
+    ),
     hold_attention: bool = Option(False, "--hold-attention", help="Gradients with the weights as constants."),
     out: Path | None = Option(None, metavar="FILE", help="words.html, or .png, .svg, .pdf."),
     as_json: bool = Option(False, "--json", help="One JSON object per method: method, label, words, scores."),
     device: Device = "auto",
 ) -> None:
     """Score the words of a text: how much each contributes to what the classifier in DIR predicts.
+
+    Of a picture regions are scored; of a captioner for each word of the caption, given the words before it.
 
     A score below 0 is evidence against it. Scores of different methods are not on one scale: compare their
     order.
@@ -53,6 +67,8 @@ def explain(
 
     - `regard explain runs/fashion --image shoe.png --method leave_one_out --out regions.png`
 
+    - `regard explain runs/scenes --image scene.png --target circle --method leave_one_out --baseline blur`
+
     - `regard explain hf:PATH --text "The keys to the cabinet" --target " are" --against " is"`
     """
     if by not in WAYS:
@@ -64,9 +80,12 @@ def explain(
     inputs, asked = [system.input(text, second)], {}
     if target is not None:
         asked, label = system.asked_about(target, against)
+    if baseline is not None:
+        asked = {**asked, **system.without_regions_as(baseline)}
     found = [
-        explain_texts(system, inputs, method=name, label=label, asked=asked, **options[name])[0]
+        one
         for name in names
+        for one in explain_texts(system, inputs, method=name, label=label, asked=asked, **options[name])
     ]
     if out is not None:
         save_picture(explanations_view(found, label, system, inputs[0]), out, quiet=True)
@@ -75,11 +94,13 @@ def explain(
             print(json.dumps(vars(one), ensure_ascii=False))
         return
     screen = console()
-    screen.print(Line(f"{found[0].label}  {found[0].probability:.3f}"))
-    for table in _tables(found, screen.width):
+    said = [one for one in found if one.method == names[0]]
+    screen.print(Line("  ".join(f"{one.label}  {one.probability:.3f}" for one in said)))
+    for table in _tables(found, screen.width, system.units.removesuffix("s")):
         screen.print(table)
     if any(score < 0 for one in found for score in one.scores):
-        say(f"{AGAINST} below 0: evidence against {found[0].label}", screen)
+        what = found[0].label if len(said) == 1 else "the word"
+        say(f"{AGAINST} below 0: evidence against {what}", screen)
     if out is not None:
         say(out)
 
@@ -89,15 +110,16 @@ def _options(method: Any, by: str, hold_attention: bool) -> dict[str, Any]:
     return {**options, "hold_attention": True} if hold_attention and method.needs == "gradients" else options
 
 
-def _tables(found: list[Explanation], width: int) -> Iterator[Table]:
+def _tables(found: list[Explanation], width: int, unit: str) -> Iterator[Table]:
     """Words down, methods across, as many as there is room for; the others in tables of their own."""
     words = [Line(shown(word)) for word in found[0].words]
     room = width - max(word.cell_len for word in words) - 2
     across = max(1, room // (NUMBER + BAR + 3))
+    several = len({one.method for one in found}) < len(found)  # decisions, as the words of a caption
     for k in range(0, len(found), across):
-        table = plain_table("word")
+        table = plain_table(unit)
         for one in found[k : k + across]:
-            table.add_column(one.method, no_wrap=True)
+            table.add_column(f"{shown(one.label)}, {one.method}" if several else one.method, no_wrap=True)
         for row, word in enumerate(words):
             table.add_row(word, *(_cell(one.scores[row], one.scores) for one in found[k : k + across]))
         yield table

@@ -123,7 +123,8 @@ def _check(found: Any, name: str) -> None:
         raise DataError(f"{name}: the picture has {found.n_frames} frames; one is needed.")
     if found.mode == "CMYK":
         raise DataError(f"{name}: the picture is CMYK, for print; convert it to RGB.")
-    if found.mode.startswith(("I", "F")):
+    deep = any(";16" in str(tile[3]) for tile in found.tile)  # of colours, which would be read as 8 bits
+    if deep or found.mode.startswith(("I", "F")):
         raise DataError(f"{name}: the picture has 16 bits or more per channel; convert it to 8.")
     if found.mode not in PLAIN:
         raise DataError(f"{name}: the picture is {found.mode}; convert it to RGB.")

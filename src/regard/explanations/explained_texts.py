@@ -17,6 +17,7 @@ from regard.views.base_view import MatrixView
 from regard.views.image_weights import image as image_view
 from regard.views.words import words as words_view
 
+TARGETED = ("gradients", "outputs")  # what methods need that explain one class
 POSITIONS = 4096  # tokens that are explained at once, padding included
 
 
@@ -26,8 +27,8 @@ class Explanation:
 
     text: str
     method: str
-    label: str  # the predicted class
-    probability: float  # of that class
+    label: str  # the predicted class; of a caption, one of its words
+    probability: float  # of it
     words: list[str]
     scores: list[float]  # one for each word
 
@@ -44,7 +45,8 @@ def explain_texts(
     """Explain the predicted class of each text, or the class `label`; scores of a word's tokens add up.
 
     With a system that takes pairs, a text is (text, second text), and the first is explained. `asked` are
-    options of `system.case`, as the token that a language model is asked about: {"target": " are"}.
+    options of `system.case`, as the token that a language model is asked about: {"target": " are"}. Where
+    an input has several decisions, as a picture has one for each word of its caption, each is explained.
     """
     if not texts:
         return []
@@ -57,21 +59,24 @@ def explain_texts(
     names = list(case.classes)
     if label is not None and label not in names:
         raise ValueError(f"no label {label!r}. Known: {', '.join(names)}.")
-    if label is not None and METHODS[method].needs in ("gradients", "outputs"):
+    if label is not None and METHODS[method].needs in TARGETED:
         options["target"] = names.index(label)
     found: dict[int, Explanation] = {}
     for some in batches_by_length(case.lengths.tolist(), POSITIONS):
         what = case.subject([case.texts[i] for i in some], torch.tensor(some))
+        if label is None and case.explained is not None and METHODS[method].needs in TARGETED:
+            options["target"] = case.explained[some].to(what.inputs.device)
         scores = explain(what.model, what.inputs, what.lengths, method=method, second=what.second, **options)
-        firsts = [text if isinstance(text, str) else text[0] for text in (texts[i] for i in some)]
+        given = [texts[i if case.inputs_of is None else case.inputs_of[i]] for i in some]
+        firsts = [text if isinstance(text, str) else text[0] for text in given]
         words = [system.segments(text) for text in firsts]
         for i, one, row in zip(some, words, to_words(scores, [one.word_of for one in words]), strict=True):
-            predicted = int(case.decision[i])
+            predicted = int((case.decision if case.explained is None else case.explained)[i])
             probability = float(case.probabilities[i, predicted])
             found[i] = Explanation(
                 one.text, method, names[predicted], probability, one.words, row.double().tolist()
             )
-    return [found[i] for i in range(len(texts))]
+    return [found[i] for i in range(len(case))]
 
 
 def explain_with_tokenizer(
@@ -120,11 +125,16 @@ def explanations_view(
     scores = scores / scores.abs().sum(-1, keepdim=True).clamp(min=1e-300)
     first, asked = found[0], "" if label is None else f", explained: {label}"
     title = f"predicted: {first.label} (probability {first.probability:.3f}){asked}"
+    several = len({one.method for one in found}) < len(found)
+    if several:  # words of a caption
+        title = " ".join(
+            f"{one.label} ({one.probability:.3f})" for one in found if one.method == first.method
+        )
     caption = "Scores as shares of the sum of their row, signs aside; below 0, orange, is evidence against."
-    names = [one.method for one in found]
+    names = [f"{one.label}, {one.method}" if several else one.method for one in found]
     if system is not None and system.picture == "image":
-        over = system.drawn_picture(system.answer([given])[0])
-        caption = "Scores above 0, as shares of all; each panel has its own scale."
+        over = system.drawn_input(given)
+        caption = "Scores above 0, as shares of all."
         shares, seen = scores.clamp(min=0), system.receptive
         return image_view(shares, over, names, grid=system.grid, receptive=seen, title=title, caption=caption)
     return words_view(scores, first.words, names, shares=True, title=title, caption=caption)

@@ -12,6 +12,7 @@ SCORES = {  # what a method needs, and what it then does
 }
 
 FEW = 6  # paths that are listed
+DENSITY = " Ellipses are contours of the density: one deviation from its mean, and two, or its edge."
 NO_SINK = " The weight on the first token is left out, and the rest renormalised."
 
 
@@ -70,6 +71,8 @@ def change_caption(inspected: Inspected) -> str:
     listed = ", ".join(f"“{inspected.words[word]}”" for word in inspected.changed)
     if not listed:
         return ""
+    if inspected.how == "blur":
+        return f"Blurred: {listed}. {inspected.name} saw no more than a trace of it."
     if inspected.how == "delete":
         if inspected.system.picture == "image":
             return f"Painted in the mean colour: {listed}. {inspected.name} did not see it."

@@ -31,12 +31,13 @@ def describe(system: System) -> dict[str, Any]:
         "examples": system.examples,
         "second": system.takes_second,
         "pictures": system.picture == "image",
-        "changes": ["mask", "delete"] if system.masked_paths else ["delete"],
+        "changes": [*(["mask"] if system.masked_paths else []), *system.deletions],
     }
 
 
 def mechanism(system: System) -> tuple[str, str]:
     """The score and the map of its attentions; "" if it has none."""
     model = system.settings.model if system.layers else {}
-    learned = " with learned α" if model.get("map") and model.get("learn_alpha") else ""
-    return str(model.get("score", "")), f"{model.get('map', '')}{learned}"
+    name = system.map_name if system.layers else ""
+    learned = " with learned α" if name and model.get("learn_alpha") else ""
+    return str(model.get("score", "")), f"{name}{learned}"

@@ -1,7 +1,8 @@
 """The answer of a system to a text, the weights behind it, and both again when words are masked or deleted.
 
 mask      the words get no attention weight, the rest is renormalised; hidden states may still carry them
-delete    the words are removed from the text: leave-one-out
+delete    the words are removed from the text: leave-one-out; regions of a picture are painted grey
+blur      regions of a picture are blurred
 """
 
 from collections.abc import Collection, Sequence
@@ -15,7 +16,7 @@ from regard.data.padding import batches_by_length
 from regard.data.segments import Segments, by_word
 from regard.tasks.system import System
 
-How = Literal["none", "mask", "delete"]
+How = Literal["none", "mask", "delete", "blur"]
 TEXT, ANSWER = ("encoder", "text"), "decoder"  # names of self-attentions: over the text, over the answer
 FIRST = "(first)"  # a position before the words, as BERT's [CLS]
 CHARACTERS = 32  # of a text for each token it may have: longer texts are refused before any work
@@ -178,8 +179,10 @@ def prepare(
         raise InvalidRequest(f"{name} has no attention to the text: there is nothing to mask.")
     changed = set() if how == "none" else set(words)
     read, columns = whole, list(range(len(whole.words)))
-    if how == "delete" and changed:
-        read, columns = system.without(whole, changed)
+    if how not in ("none", "mask", *system.deletions):
+        raise InvalidRequest(f"{name} reads no picture: there is nothing to {how}.")
+    if how in system.deletions and changed:
+        read, columns = system.without(whole, changed, how)
     _check_count("text", len(read.tokens), "tokens", longest)
     _check_second(system, name, second, longest)
     if columns and not read.tokens:

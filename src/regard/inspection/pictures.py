@@ -24,8 +24,9 @@ from regard.inspection.inspected import (
     showing,
     without_sink,
 )
-from regard.inspection.method_scores import ATTENTION, word_scores
+from regard.inspection.method_scores import ATTENTION, decision_scores
 from regard.views.base_view import MatrixView, View
+from regard.views.ellipses import Ellipse
 from regard.views.shown_text import shown as clean
 
 DRAWN: list[Callable[..., Any]] = [
@@ -101,7 +102,10 @@ def draw(
         caption = captions.self_attention_caption(inspected, which, of_answer=attention == ANSWER)
     caption += (not sink) * captions.NO_SINK
     rows, ahead = inspected.rows if cross else source, len(source) - len(inspected.source)
-    view = _view(inspected, kind, weights, source, rows, title=inspected.title, caption=caption)
+    said: dict[str, Any] = {"title": inspected.title, "caption": caption}
+    if kind == "image" and layer is not None and (found_ellipses := _ellipses(inspected, [layer])):
+        said |= {"ellipses": found_ellipses, "caption": caption + captions.DENSITY}
+    view = _view(inspected, kind, weights, source, rows, **said)
     return replace(view, unknown=() if attention == ANSWER else _unknown(inspected, ahead))
 
 
@@ -117,13 +121,24 @@ def _view(
     return views.image(weights, picture, rows, grid=system.grid, receptive=seen, **said)
 
 
+def _ellipses(inspected: Inspected, layers: list[int]) -> list[list[Ellipse]]:
+    """Of each of these layers the density over the picture for each word, where there are any.
+
+    Masking takes weights away after the density: it is not shown then.
+    """
+    found = [] if inspected.masked else inspected.system.densities(inspected.answer)
+    word_of = inspected.system.answer_segments(inspected.answer).word_of if found else []
+    firsts = [word_of.index(word) for word in range(len(inspected.rows))] if found else []
+    return [[found[layer][row] for row in firsts] for layer in layers] if found else []
+
+
 def _scored(inspected: Inspected, method: str) -> MatrixView:
-    scores, caption = word_scores(inspected, method), captions.scores_caption(inspected, method)
+    scores, caption = decision_scores(inspected, method), captions.scores_caption(inspected, method)
     if inspected.system.picture == "image":  # what speaks against the answer is left as it is
-        shares = scores.clamp(min=0) / scores.abs().sum().clamp(min=1e-12)
-        over = _view(inspected, "image", shares[None], [], [inspected.said], title=inspected.title)
+        shares = scores.clamp(min=0) / scores.abs().sum(-1, keepdim=True).clamp(min=1e-12)
+        over = _view(inspected, "image", shares, [], inspected.rows, title=inspected.title)
         return replace(over, caption=caption, note=OTHERS)
-    view = views.words(scores, inspected.source, [inspected.said], shares=True, title=inspected.title)
+    view = views.words(scores[0], inspected.source, [inspected.said], shares=True, title=inspected.title)
     return replace(view, caption=caption, note=OTHERS, unknown=_unknown(inspected))
 
 
@@ -169,7 +184,9 @@ def picture_data(inspected: Inspected, options: Mapping[str, Value]) -> tuple[di
         raise InvalidRequest(f"this attention has {layers} layers of {heads} heads.")
     named = {_name(*one, layers, heads): inspected.matrix(*one) for one in every}
     kind = "heat_map" if name in (*TEXT, ANSWER) else inspected.system.picture
-    view = _view(inspected, kind, named, inspected.source, inspected.rows)
+    ellipses = _ellipses(inspected, [layer for layer, _ in every]) if kind == "image" else []
+    said = {"ellipses": ellipses} if ellipses else {}
+    view = _view(inspected, kind, named, inspected.source, inspected.rows, **said)
     data = replace(view, unknown=() if name == ANSWER else _unknown(inspected)).data()
     for matrix, (layer, head) in zip(data["matrices"], every, strict=True):
         chosen = {"layer": options.get("layer", layer) if layers == 1 else layer, "head": head}
@@ -177,7 +194,11 @@ def picture_data(inspected: Inspected, options: Mapping[str, Value]) -> tuple[di
         matrix |= {
             **chosen,
             "options": shown,
-            "caption": clean(_caption(inspected, name, layer, head) + left_out * captions.NO_SINK),
+            "caption": clean(
+                _caption(inspected, name, layer, head)
+                + left_out * captions.NO_SINK
+                + bool(ellipses) * captions.DENSITY
+            ),
         }
     return data, complete
 

@@ -35,6 +35,7 @@ from regard.tasks.picture_tables import (
     PictureTextTraining,
     table_columns,
 )
+from regard.tasks.region_baselines import BASELINE, Baseline
 from regard.tasks.task import Say, Task, TaskSettings
 from regard.tasks.text_data import make_tokenizer
 from regard.tasks.translation import Decoding, target_in
@@ -78,13 +79,22 @@ class CaptionEvaluation(PictureTextFiles):
     beam: int | None = setting(None, "Width of the beam; 1 is greedy.")
 
 
+@dataclass(frozen=True)
+class CaptionAudit(PictureTextFiles):
+    """What `regard audit` asks of a captioner."""
+
+    words: int = setting(300, "Words of captions to audit on, at most.", least=1)
+    baseline: Baseline = setting("grey", BASELINE)
+    seed: int = 0
+
+
 class CaptionTask(PictureTextTask):
     """From pictures with captions to a captioner."""
 
     name = "caption"
     says = "Train a captioner into DIR; `regard caption DIR image.png` then uses it."
     makes, examples, unit = "captioner", "captions", "tokens"
-    Settings, Evaluation = CaptionSettings, CaptionEvaluation
+    Settings, Evaluation, Audit = CaptionSettings, CaptionEvaluation, CaptionAudit
     models, default_model = CAPTIONERS, "show_attend_tell"
     Parts, columns, corpora = PictureTextParts, COLUMNS, CAPTIONED
     example, generated_epochs, per_example = "picture", 6, 12

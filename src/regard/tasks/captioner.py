@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -22,10 +22,13 @@ from regard.decoding import beam as beam_search
 from regard.decoding import greedy
 from regard.recording import Record
 from regard.tasks.bleu import quality
-from regard.tasks.caption import CAPTION, CaptionEvaluation, CaptionSettings
+from regard.tasks.caption import CAPTION, CaptionAudit, CaptionEvaluation, CaptionSettings
 from regard.tasks.picture_system import PictureSystem, generated_examples
-from regard.tasks.picture_tables import PictureTextParts
+from regard.tasks.picture_tables import PictureTextFiles, PictureTextParts
 from regard.tasks.system import EXAMPLES, Forward, Scores, WrittenAnswer, check_finite
+
+if TYPE_CHECKING:
+    from regard.tasks.case import Case
 
 PICTURES = 128  # that are read at once
 
@@ -184,12 +187,34 @@ class Captioner(PictureSystem):
     def evaluate(
         self, options: CaptionEvaluation, progress: Callable[[int, int], None] | None = None
     ) -> Scores:
+        return self.score(self.examples_of(options, "evaluate on"), beam=options.beam)
+
+    def examples_of(self, options: PictureTextFiles, what: str) -> list[Captioned]:
+        """The captioned pictures that options of a command name."""
         if options.data is None and options.generated is None:
             raise RunError(
-                f"{self.folder} holds a captioner: --data, a table of pictures and captions, is needed; or "
-                "--generated N, for new pictures of the set that it learned from."
+                f"{self.folder} holds a captioner: --data, a table of pictures and captions to {what}, is "
+                "needed; or --generated N, for new pictures of the set that it learned from."
             )
         if options.data is not None:
-            return self.score([one for _, one in self.task.table(options.data, self.size)], beam=options.beam)
+            return [one for _, one in self.task.table(options.data, self.size)]
         assert options.generated is not None
-        return self.score(generated_examples(self, CAPTIONED, options.generated), beam=options.beam)
+        return generated_examples(self, CAPTIONED, options.generated)
+
+    def case(self, items: Sequence[Any], **options: Any) -> "Case":
+        """Pictures, pairs (picture, caption), or captioned ones: every word is a decision about regions."""
+        from regard.tasks.caption_case import case_of_captions
+
+        return case_of_captions(self, items, **options)
+
+    def asked_about(self, target: str, against: str | None) -> tuple[dict[str, Any], str | None]:
+        """A word of the caption."""
+        if against is not None:
+            raise ValueError(f"a captioner chooses among all words: {target!r} is compared with all others.")
+        return {"word": target}, None
+
+    def audited(self, options: CaptionAudit) -> "tuple[Case, str]":
+        some = self.examples_of(options, "audit on")
+        what = repr([(one.caption, one.pixels.tobytes()) for one in some])
+        case = self.case(some, baseline=options.baseline, most=options.words, seed=options.seed)
+        return case, f"{what}{options.baseline}{options.words}"

@@ -105,6 +105,8 @@ class Case:
     size: int = 0  # parameters, without embeddings: of large models fewer texts are audited quickly
     preamble: str = ""  # a sentence that a report says first
     aligned: "tuple[Any, list[tuple[str, str]], Sequence[Links]] | None" = None  # system, pairs, gold links
+    explained: Tensor | None = None  # (N,): the class that is explained; None: the predicted one
+    inputs_of: Sequence[int] | None = None  # the input of each text, where an input has several decisions
 
     @classmethod
     def from_functions(
@@ -152,6 +154,8 @@ class Case:
             self,
             texts=[self.texts[i] for i in some],
             labels=None if self.labels is None else self.labels[rows],
+            explained=None if self.explained is None else self.explained[rows],
+            inputs_of=picked(self.inputs_of),
             highlights=picked(self.highlights),
             words=picked(self.words),
             **{name: moved(getattr(self, name)) for name in functions},

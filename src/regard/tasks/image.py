@@ -37,6 +37,7 @@ from regard.models.images import IMAGE_MODELS
 from regard.tasks.class_scores import class_measures
 from regard.tasks.picture_parts import PictureParts, measured
 from regard.tasks.picture_task import LARGE, Files, PictureTask, PictureTraining
+from regard.tasks.region_baselines import BASELINE, Baseline
 from regard.tasks.task import Located, Say, TaskData, TaskSettings
 
 IMAGES_SAYS = "Pictures: an IDX file (MNIST's format, .gz too), or a folder with a folder for each class."
@@ -125,6 +126,7 @@ class ImageAudit(ImageFiles):
     """What `regard audit` asks of an image classifier."""
 
     pictures: int = setting(500, "Pictures to audit on, at most.")
+    baseline: Baseline = setting("grey", BASELINE)
 
 
 @dataclass(frozen=True)

@@ -197,4 +197,5 @@ class ImageClassifier(PictureSystem):
         pictures = self.renamed(options.label_names).labelled(options, "audit on")
         step = max(1, len(pictures) // max(1, options.pictures))
         some = pictures[::step][: options.pictures]
-        return self.case(some), repr([(one.label, one.pixels.tobytes()) for one in some])
+        what = repr([(one.label, one.pixels.tobytes()) for one in some])
+        return self.case(some, baseline=options.baseline), f"{what}{options.baseline}"

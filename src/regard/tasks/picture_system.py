@@ -2,10 +2,12 @@
 
 A region is a cell of the grid that the model attends to; regions are to a picture what words are to a text.
 A picture is given as a file, a data URL, or pixels. Behind "#without=3,4" stand numbers of regions that are
-painted with the mean colour: what deleting words is to a text.
+painted with the mean colour, behind "#blurred=3,4" of those that are blurred: what deleting words is to a
+text.
 """
 
 import math
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,15 +17,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.attention import concat_steps
+from regard.continuous import TruncatedParaboloid
 from regard.core.errors import RunError
 from regard.data.images import URL, Box, ImageSize, Pixels, fit_image, in_colour, read_image
 from regard.data.segments import Segments
 from regard.data.text import DataError
+from regard.maps.continuous import Continuous
 from regard.recording import Record, record
+from regard.tasks.region_baselines import Baseline, blurred, check_baseline
 from regard.tasks.system import System
+from regard.views.ellipses import Ellipse
 from regard.views.png import data_url
 
-WITHOUT = "#without="
+WITHOUT, BLURRED = "#without=", "#blurred="
+GONE = {"delete": WITHOUT, "blur": BLURRED}  # what stands behind the name of a picture
 PICTURES = 256  # that are read at once
 
 
@@ -62,6 +70,7 @@ class PictureSystem(System):
     picture = "image"
     units, whole = "regions", "picture"
     most_characters = 1 << 23  # of a data URL
+    deletions = ("delete", "blur")
     unknown = None
 
     @property
@@ -88,6 +97,12 @@ class PictureSystem(System):
         return self.grid[0] * self.grid[1]
 
     @property
+    def map_name(self) -> str:
+        """The map, or the density that stands in its place."""
+        kind = str(self.settings.model.get("attention", "discrete"))
+        return super().map_name if kind == "discrete" else kind
+
+    @property
     def pictures(self) -> list[Pixels]:
         """A few that it was not trained on, where they are generated; else none."""
         return []
@@ -108,16 +123,22 @@ class PictureSystem(System):
             return Picture("", fit_image(_planes(given), self.size))
         if not isinstance(given, str) and not hasattr(given, "__fspath__"):
             raise DataError(f"a picture must be a file, a data URL, or pixels; got {type(given).__name__}.")
-        text, _, numbers = str(given).partition(WITHOUT)
+        way = "blur" if BLURRED in str(given) else "delete"
+        text, _, numbers = str(given).partition(GONE[way])
         if not text.strip():
             raise DataError("there is no picture: a file, or a data URL, is needed.")
         pixels = fit_image(read_image(text), self.size)
         if numbers:
-            pixels = self.painted(pixels, [int(number) for number in numbers.split(",")])
+            if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", numbers):
+                raise DataError(
+                    f"{GONE[way]} needs numbers of regions, as in {GONE[way]}3,4; got {numbers!r}."
+                )
+            gone = [int(number) for number in numbers.split(",")]
+            pixels = self.painted(pixels, gone, "blur" if way == "blur" else "grey")
         return Picture("" if text.startswith("data:") else text, pixels)
 
     def check_received(self, text: str) -> None:
-        if text.strip() and (not text.startswith(URL) or WITHOUT in text):
+        if text.strip() and (not text.startswith(URL) or any(one in text for one in GONE.values())):
             raise DataError("a picture must come as a data URL: data:image/png;base64,…")
 
     def stacked(self, pictures: Sequence[Pixels]) -> Tensor:
@@ -131,9 +152,11 @@ class PictureSystem(System):
         everywhere, nowhere = list(range(self.regions)), [(0, 0)] * self.regions
         return Segments(text, everywhere, nowhere, names, nowhere, everywhere)
 
-    def without(self, whole: Segments, words: Collection[int]) -> tuple[Segments, list[int]]:
-        """All regions stay; these are painted with the mean colour."""
-        text = f"{whole.text}{WITHOUT}{','.join(map(str, sorted(words)))}"
+    def without(
+        self, whole: Segments, words: Collection[int], how: str = "delete"
+    ) -> tuple[Segments, list[int]]:
+        """All regions stay; these are painted with the mean colour, or blurred."""
+        text = f"{whole.text}{GONE[how]}{','.join(map(str, sorted(words)))}"
         return self.segments(text), list(range(self.regions))
 
     # Regions
@@ -143,18 +166,44 @@ class PictureSystem(System):
         """The number of the region of each pixel, (h, w)."""
         return region_numbers(self.grid, (self.size.height, self.size.width))
 
-    def painted(self, pixels: Pixels, regions: Collection[int]) -> Pixels:
-        """A picture with some regions in the mean colour of the training pictures."""
+    def painted(self, pixels: Pixels, regions: Collection[int], baseline: Baseline = "grey") -> Pixels:
+        """A picture with some regions in the mean colour of the training pictures, or blurred."""
         if not all(0 <= region < self.regions for region in regions):
             raise DataError(f"regions must be from 0 to {self.regions - 1}; got {max(regions)}.")
-        grey = np.array([round(255 * shade) for shade in self.parts.mean], np.uint8)[:, None, None]
+        ground = np.array([round(255 * shade) for shade in self.parts.mean], np.uint8)[:, None, None]
+        if baseline == "blur":
+            ground = blurred(torch.from_numpy(pixels).double()[None], self.grid)[0].round().byte().numpy()
         gone = np.isin(self.region_of.numpy(), list(regions))
-        painted: Pixels = np.where(gone, grey, pixels)
+        painted: Pixels = np.where(gone, ground, pixels)
         return painted
 
     def drawn_picture(self, answer: Any) -> Any:
         """The picture of an answer as (h, w, 3), for views."""
         return in_colour(answer.pixels)
+
+    def drawn_input(self, given: Any) -> Any:
+        """The picture of an input as (h, w, 3), alone or with a text."""
+        return in_colour(self.read(given[0] if isinstance(given, tuple) else given).pixels)
+
+    def densities(self, answer: Any) -> list[list[Ellipse]]:
+        every = [getattr(self.model.get_submodule(path), "map", None) for path in self.layers]
+        maps = [map for map in every if isinstance(map, Continuous)]
+        if not maps or len(maps) < len(every):
+            return []
+        seen = self.recorded([answer], self.layers)
+        found: list[Any] = [
+            map.density(concat_steps(seen[path]).scores[0].double().cpu())  # of m rows
+            for map, path in zip(maps, self.layers, strict=True)
+        ]
+        edge = [6**0.5 if isinstance(one, TruncatedParaboloid) else 2.0 for one in found]
+        return [
+            [Ellipse(*both, (1.0, far)) for both in zip(one.mean, one.covariance, strict=True)]
+            for one, far in zip(found, edge, strict=True)
+        ]
+
+    def without_regions_as(self, baseline: str) -> dict[str, Any]:
+        check_baseline(baseline)
+        return {"baseline": baseline}
 
     def recorded_while(self, run: Callable[[], Any], paths: Sequence[str]) -> Record:
         """What attentions do while something is run."""

@@ -21,6 +21,7 @@ from regard.tasks.picture_tables import PictureTextFiles
 from regard.tasks.system import EXAMPLES, Forward, Scores, check_finite
 from regard.tasks.visual_question import (
     VISUAL_QUESTION,
+    QuestionAudit,
     QuestionParts,
     QuestionSettings,
     check_answer,
@@ -204,6 +205,7 @@ class QuestionSystem(PictureSystem):
         given = list(items) if all(isinstance(one, Asked) for one in items) else [one for one, _ in both]
         return case_of_pictures(self, given, padded(tokens, self.device), **options)
 
-    def audited(self, options: PictureTextFiles) -> "tuple[Case, str]":
+    def audited(self, options: QuestionAudit) -> "tuple[Case, str]":
         some = self.examples_of(options, "audit on")
-        return self.case(some), repr([(one.question, one.label, one.pixels.tobytes()) for one in some])
+        what = repr([(one.question, one.label, one.pixels.tobytes()) for one in some])
+        return self.case(some, baseline=options.baseline), f"{what}{options.baseline}"

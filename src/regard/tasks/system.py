@@ -29,6 +29,7 @@ from regard.recording import Record, intervene, record
 if TYPE_CHECKING:
     from regard.tasks.case import Case
     from regard.tasks.task import Task
+    from regard.views.ellipses import Ellipse
 
 
 EXAMPLES = 3  # texts that are offered to begin with
@@ -120,6 +121,7 @@ class System:
     sinks: bool = False  # whether its first key takes weight whatever it is, as in decoders
     units: str = "words"  # what `segments` cuts a text into, as captions call it
     rows: str = "answer"  # what the rows of these weights are the words of
+    deletions: tuple[str, ...] = ("delete",)  # ways to take words out of an input
     unknown: int | None = UNK  # the token of what is not in its vocabulary
 
     def __init__(self, model: Any, parts: Any, settings: Any, folder: Path | None = None):
@@ -219,6 +221,11 @@ class System:
         return self.attention_paths.get(self.role, [])
 
     @property
+    def map_name(self) -> str:
+        """The map of its attentions, by name; "" if its settings name none."""
+        return str(self.settings.model.get("map", ""))
+
+    @property
     def layer_names(self) -> list[str]:
         """A name for each of the `weights`: the path of the attention, or what they are made of."""
         return list(self.layers)
@@ -276,14 +283,31 @@ class System:
     def check_received(self, text: str) -> None:
         """ValueError unless an input from the network may be read: it names no file of this host."""
 
-    def without(self, whole: Segments, words: Collection[int]) -> tuple[Segments, list[int]]:
-        """What is read when words (numbers) are deleted, and the numbers of the words in it."""
+    def without(
+        self, whole: Segments, words: Collection[int], how: str = "delete"
+    ) -> tuple[Segments, list[int]]:
+        """What is read when words (numbers) are deleted, and the numbers of the words in it.
+
+        `how` is one of `deletions`.
+        """
         rest = self.segments(*whole.remaining(words))
         return rest, [i for i in range(len(whole.words)) if i not in words]
 
     def drawn_picture(self, answer: Any) -> Any:
         """The picture (h, w, 3) under the weights of an answer, where `picture` is "image"."""
         raise RunError(f"a {self.task.makes} reads no picture.")
+
+    def drawn_input(self, given: Any) -> Any:
+        """The picture (h, w, 3) of an input, where `picture` is "image"."""
+        raise RunError(f"a {self.task.makes} reads no picture.")
+
+    def densities(self, answer: Any) -> "list[list[Ellipse]]":
+        """Of each layer, for each row of its weights, the density over the picture; [] if there are none."""
+        return []
+
+    def without_regions_as(self, baseline: str) -> dict[str, Any]:
+        """Options of `case` that say what stands in the place of a deleted region of a picture."""
+        raise ValueError(f"a {self.task.makes} reads no picture: there are no regions to be {baseline}.")
 
     @property
     def grid(self) -> tuple[int, int]:

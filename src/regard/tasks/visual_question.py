@@ -33,6 +33,7 @@ from regard.tasks.picture_tables import (
     PictureTextTraining,
     table_columns,
 )
+from regard.tasks.region_baselines import BASELINE, Baseline
 from regard.tasks.task import Say, Task, TaskSettings
 from regard.tasks.text_data import make_tokenizer
 
@@ -64,6 +65,13 @@ class QuestionSettings(TaskSettings):
 
 
 @dataclass(frozen=True)
+class QuestionAudit(PictureTextFiles):
+    """What `regard audit` asks of a model of questions."""
+
+    baseline: Baseline = setting("grey", BASELINE)
+
+
+@dataclass(frozen=True)
 class QuestionParts(PictureTextParts):
     """What is kept of the pictures, the tokenizer of the questions, and the answers."""
 
@@ -76,7 +84,7 @@ class VisualQuestionTask(PictureTextTask):
     name = "visual_question"
     says = "Train a model of questions about pictures into DIR: what is beside the red circle?"
     makes, examples, unit = "model of questions about pictures", "questions", "questions"
-    Settings, Evaluation, Audit = QuestionSettings, PictureTextFiles, PictureTextFiles
+    Settings, Evaluation, Audit = QuestionSettings, PictureTextFiles, QuestionAudit
     models, default_model = QUESTION_MODELS, "stacked_attention"
     Parts, columns, corpora = QuestionParts, COLUMNS, ASKED
     example, generated_epochs, per_example = "question", 16, 10

@@ -7,7 +7,7 @@ over it instead of square cells:
 
 with the cells `stride` pixels apart and their fields `size` pixels wide; what a cell depends on most is in
 the middle of its field. Xu et al. (2015), "Show, Attend and Tell", arXiv:1502.03044, §5.4, draw the same for
-captions.
+captions. Where the weights are those of a density over the plane, its contours are ellipses (`Ellipse`).
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from regard.core.errors import ShapeError
 from regard.views.base_view import MatrixView
+from regard.views.ellipses import Ellipse
 from regard.views.picture import figure, font, shades
 from regard.views.png import data_url
 from regard.views.shown_text import cropped, labels
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANELS = 40  # words of a figure
+CONTOUR = "#d6604d"  # as marks have in the browser
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -38,9 +40,13 @@ class Image(MatrixView):
     picture: Any  # (h, w, 3), bytes
     grid: tuple[int, int]
     receptive: tuple[int, int, float] | None = None  # size, stride and start of what a cell sees, in pixels
+    ellipses: tuple[tuple[Ellipse, ...], ...] = ()  # of each matrix, one for each word; () without densities
 
     def content(self) -> dict[str, Any]:
-        return {**super().content(), "picture": data_url(self.picture), "grid": list(self.grid)}
+        found = {**super().content(), "picture": data_url(self.picture), "grid": list(self.grid)}
+        for matrix, some in zip(found["matrices"], self.ellipses, strict=False):
+            matrix["ellipses"] = [one.content() for one in some]
+        return found
 
     def drawn(self) -> "Figure":
         count = len(self.matrices) * len(self.target)
@@ -56,11 +62,11 @@ class Image(MatrixView):
         for panel in picture.axes:
             panel.axis("off")
         next(panels).imshow(self.picture)
-        grey = np.repeat(self.picture.mean(-1, keepdims=True), 3, -1) / 255
-        for one in self.matrices:
-            for word, row in zip(self.target, one.weights, strict=True):
+        pale = (self.picture / 2 + self.picture.mean(-1, keepdims=True) / 2) / 255  # colours are hinted at
+        for number, one in enumerate(self.matrices):
+            for place, (word, row) in enumerate(zip(self.target, one.weights, strict=True)):
                 panel = next(panels)
-                panel.imshow(grey, extent=(0, wide, high, 0))
+                panel.imshow(pale, extent=(0, wide, high, 0))
                 cells, most = row.reshape(self.grid), self.most
                 if self.receptive is not None:
                     cells = spread(cells, (high, wide), self.receptive)
@@ -68,9 +74,26 @@ class Image(MatrixView):
                 cells = np.ma.masked_equal(cells, 0)
                 how = {"cmap": shades(), "vmin": 0, "vmax": most, "alpha": 0.65, "interpolation": "nearest"}
                 panel.imshow(cells, extent=(0, wide, high, 0), aspect="equal", **how)
+                if self.ellipses:
+                    self.outline(panel, self.ellipses[number][place])
                 said = ", ".join(filter(None, (word, one.name)))
                 panel.set_title(cropped(said, 26), fontsize=9, parse_math=False, **font())
         return picture
+
+    def legend_note(self) -> str:
+        several = self.receptive is not None and len(self.matrices) * len(self.target) > 1
+        return "Each panel has its own scale." if several else ""
+
+    def outline(self, panel: Any, ellipse: Ellipse) -> None:
+        """Draw the contours of a density, and a point at its mean."""
+        high, wide = self.picture.shape[:2]
+        for radius in ellipse.radii:
+            down, across = ellipse.contour(radius).T
+            panel.plot(across * wide, down * high, color="white", linewidth=2.2, clip_on=True)
+            panel.plot(across * wide, down * high, color=CONTOUR, linewidth=1.1, clip_on=True)
+        panel.plot(ellipse.mean[1] * wide, ellipse.mean[0] * high, "o", color=CONTOUR, markersize=2.5)
+        panel.set_xlim(0, wide)
+        panel.set_ylim(high, 0)
 
 
 def image(
@@ -80,6 +103,7 @@ def image(
     *,
     grid: tuple[int, int] | None = None,
     receptive: tuple[int, int, float] | None = None,
+    ellipses: Sequence[Sequence[Ellipse]] = (),
     layer: int | None = None,
     head: int | None = None,
     title: str = "",
@@ -89,12 +113,18 @@ def image(
 
     The picture holds bytes, or numbers between 0 and 1. `grid` is (rows, columns); without it, it is square.
     `receptive` says what a cell sees, in pixels: size, stride, and the middle of the first cell's field.
+    `ellipses` are the densities that the weights come from: for each matrix one for each target token.
     """
     matrices = picked(matrices_of(weights), layer, head)
     m, n = same_size(matrices)
     rows, columns = grid or (round(n**0.5),) * 2
     if rows * columns != n:
         raise ShapeError(f"grid must be (rows, columns) with rows · columns = {n}; got ({rows}, {columns}).")
+    if ellipses and [len(some) for some in ellipses] != [m] * len(matrices):
+        raise ShapeError(
+            f"ellipses must be {len(matrices)} lists, one for each matrix, of one for each of {m} tokens; "
+            f"got {[len(some) for some in ellipses]}."
+        )
     cells = [f"row {i + 1}, column {j + 1}" for i in range(rows) for j in range(columns)]
     return Image(
         source=tuple(cells),
@@ -103,6 +133,7 @@ def image(
         picture=_bytes(picture),
         grid=(rows, columns),
         receptive=receptive,
+        ellipses=tuple(map(tuple, ellipses)),
         title=title,
         caption=caption
         or f"{facts(weights)}Cells the model saw, {rows} × {columns}; one of weight exactly 0 is left as it "

@@ -102,6 +102,26 @@ def example(words: Sequence[str]) -> LongExample:
     return LongExample([TOKENS[word] for word in words], value_of(words))
 
 
+def part(random: Random, whole: LongExample, level: float) -> LongExample:
+    """A list inside an expression: its depth is drawn from 1 to a level (0 to 1) of that of the whole."""
+    begun: list[tuple[int, int]] = []  # where lists that are open begin, and how deep they are nested so far
+    lists: dict[int, list[slice]] = {}
+    for at, token in enumerate(whole.tokens):
+        if FIRST + 10 <= token < TOKENS[CLOSE]:
+            begun.append((at, 1))
+        elif token == TOKENS[CLOSE]:
+            start, depth = begun.pop()
+            lists.setdefault(depth, []).append(slice(start, at + 1))
+            if begun:
+                before, deepest = begun.pop()
+                begun.append((before, max(deepest, depth + 1)))
+    if not lists:
+        return whole
+    wanted = random.randint(1, max(1, round(level * max(lists))))
+    chosen = whole.tokens[random.choice(lists[wanted])]
+    return example([WORDS[token - FIRST] for token in chosen])
+
+
 def read(file: Path) -> list[LongExample]:
     """The expressions of a file; a label that is not the value is an error that names the line."""
     found: list[LongExample] = []
@@ -150,4 +170,5 @@ listops = LongTask(
     read,
     chance=0.13,
     like=like,
+    part=part,
 )

@@ -21,12 +21,16 @@ class LongExample(NamedTuple):
     second: list[int] | None = None
 
 
+Simpler = Callable[[Random, LongExample], LongExample]
+
+
 @dataclass(frozen=True)
 class LongTask:
     """A task; `generate(random)` makes one example, `read(file)` gives those of a file.
 
     Where a file is given, it is the test set if examples like it can be generated for training
-    (`like(examples of the file)` is then the generator), else it is split.
+    (`like(examples of the file)` is then the generator), else it is split. `part(random, example, level)` is
+    a simpler example that is part of one, of a level from 0 to 1: what is learned from first.
     """
 
     name: str
@@ -38,6 +42,7 @@ class LongTask:
     chance: float  # the share of the largest class
     pairs: bool = False
     like: Callable[[Sequence[LongExample]], Callable[[Random], LongExample]] | None = None
+    part: Callable[[Random, LongExample, float], LongExample] | None = None
     wants: str = ""  # the file it needs, where nothing can be generated
 
     def splits(self, file: Path | None, seed: int, held: int) -> "Splits":
@@ -96,11 +101,14 @@ class Splits:
 
         return Splits(fresh, parts[0], parts[1], known)
 
-    def batches(self, size: int, seed: int, group: int = 16) -> Iterator[list[LongExample]]:
+    def batches(
+        self, size: int, seed: int, group: int = 16, simpler: Simpler = lambda random, example: example
+    ) -> Iterator[list[LongExample]]:
         """Training batches without end, of similar lengths: of so many batches at a time, sorted."""
         random = Random(f"train {seed}")
         while True:
-            pool = sorted((self.train(random) for _ in range(size * group)), key=lambda e: len(e.tokens))
+            made = (simpler(random, self.train(random)) for _ in range(size * group))
+            pool = sorted(made, key=lambda e: len(e.tokens))
             cut = [pool[i : i + size] for i in range(0, len(pool), size)]
             random.shuffle(cut)
             yield from cut

@@ -116,7 +116,11 @@ class ShowAttendTell(SequenceModel[Memory, State]):
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Memory:
         """Bytes (b, c, h, w) to the memory; `lengths` are not needed."""
-        values = self.convolutions.annotations(self.pixels.normalise(source)) + self.places
+        return self.encode_normalised(self.pixels.normalise(source))
+
+    def encode_normalised(self, x: Tensor) -> Memory:
+        """Normalised pictures (b, c, h, w) to the memory."""
+        values = self.convolutions.annotations(x) + self.places
         keys = precompute_keys(self.attention.score, values) if self.attends else values
         return Memory(keys, values, values.mean(-2))
 

@@ -50,7 +50,14 @@ class ImageAttention(ImageModel):
         self.attention_paths = {"reader": ["attention"]}
 
     def from_normalised(self, x: Tensor) -> Tensor:
-        h = self.convolutions.annotations(x)  # (b, n, width)
+        return self.from_annotations(self.annotations(x))
+
+    def annotations(self, x: Tensor) -> Tensor:
+        """Normalised pictures to the cells (b, n, width)."""
+        return self.convolutions.annotations(x)
+
+    def from_annotations(self, h: Tensor, *more: Tensor) -> Tensor:
+        """Cells (b, n, width) to logits (b, classes)."""
         keys = h if self.places is None else h + self.places
         query = self.query.expand(len(h), 1, -1)
         place = Place.on_grid(1, self.grid, h.device)

@@ -82,6 +82,14 @@ class ImageModel(nn.Module):
         """Normalised pictures (b, c, h, w) to logits (b, classes)."""
         raise NotImplementedError
 
+    def annotations(self, x: Tensor) -> Tensor:
+        """What comes before attention over the cells, of normalised pictures: nothing, unless said anew."""
+        return x
+
+    def from_annotations(self, h: Tensor, *more: Tensor) -> Tensor:
+        """The rest: logits (b, classes) of `annotations`; tests of other weights need no more than this."""
+        return self.from_normalised(h)
+
     def forward(self, pixels: Tensor) -> Tensor:
         """Bytes (b, c, h, w) to logits (b, classes)."""
         return self.from_normalised(self.normalise(pixels))

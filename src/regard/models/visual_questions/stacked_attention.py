@@ -79,17 +79,22 @@ class StackedAttention(ImageModel):
         last: Tensor = states[torch.arange(len(tokens), device=tokens.device), lengths - 1]
         return last
 
-    def from_normalised(
-        self, x: Tensor, tokens: Tensor | None = None, lengths: Tensor | None = None
-    ) -> Tensor:
-        assert tokens is not None and lengths is not None
-        a = self.convolutions.annotations(x) + self.places  # (b, n, width)
+    def from_normalised(self, x: Tensor, *more: Tensor) -> Tensor:
+        return self.from_annotations(self.annotations(x), *more)
+
+    def annotations(self, x: Tensor) -> Tensor:
+        """Normalised pictures to the cells (b, n, width)."""
+        return self.convolutions.annotations(x) + self.places
+
+    def from_annotations(self, h: Tensor, *more: Tensor) -> Tensor:
+        """Cells (b, n, width), and tokens and lengths of questions, to logits (b, classes)."""
+        tokens, lengths = more
         q = self.asked(tokens, lengths)
-        place = Place.on_grid(1, self.grid, x.device)
+        place = Place.on_grid(1, self.grid, h.device)
         seen = q
         for look, take in zip(self.looks, self.seen, strict=True):
             q = seen
-            z = look(q.unsqueeze(-2), a, a, place=place).context[:, 0]
+            z = look(q.unsqueeze(-2), h, h, place=place).context[:, 0]
             seen = q + take(z)
         logits: Tensor = self.read(self.dropout(torch.tanh(seen - q + self.W_q(q))))
         return logits

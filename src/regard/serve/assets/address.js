@@ -1,7 +1,7 @@
 // The address: the state of the page is in the fragment behind #, which is not sent to the server and can be shared.
 
 const MOST = 4; // runs beside each other
-const CHANGES = {none: 'As it is', mask: 'Masked', delete: 'Deleted'};
+const CHANGES = {none: 'As it is', mask: 'Masked', delete: 'Deleted', blur: 'Blurred'};
 
 /** The state an address describes; what it does not say has its default. */
 function readAddress(runs) {

@@ -4,7 +4,7 @@ const FEW = 2500;
 const ROOMY = 30; // pixels of a cell that holds its number
 
 class SvgPainter {
-  constructor(view, { m, n, weights, ramp, under = null, marked = [] }) {
+  constructor(view, { m, n, weights, ramp, under = null, marked = [], ellipses = [] }) {
     this.node = svg("svg", { class: "regard-cells", viewBox: `0 0 ${n} ${m}`, preserveAspectRatio: "none", "aria-hidden": "true" });
     if (under) this.node.append(svg("image", { href: under, width: n, height: m, preserveAspectRatio: "none" }));
     this.numbers = svg("g", { class: "regard-numbers" });
@@ -21,6 +21,12 @@ class SvgPainter {
     }
     for (const [j, i] of [...(view.data.links || []), ...marked]) {
       this.node.append(svg("rect", { class: "regard-link", x: j, y: i, width: 1, height: 1 }));
+    }
+    for (const { mean: [row, column], axes, radii } of ellipses) { // (row, column) of mean and axes, in shares of the picture
+      for (const r of radii) {
+        const at = [n * r * axes[1][0], m * r * axes[0][0], n * r * axes[1][1], m * r * axes[0][1], n * column, m * row];
+        this.node.append(svg("circle", { class: "regard-density", r: 1, transform: `matrix(${at.join(" ")})` }));
+      }
     }
     this.node.append(this.numbers);
   }

@@ -8,7 +8,7 @@ function drawImage(view) {
   return forOneTarget(view, (matrix, i) => ({
     m: rows, n: columns, weights: weightsOf(matrix).subarray(i * rows * columns, (i + 1) * rows * columns),
     rows: Array.from({ length: rows }, (_, k) => `row ${k + 1}`), columns: Array.from({ length: columns }, (_, k) => `column ${k + 1}`),
-    words: false, under: data.picture, marked, pick: view.options.mayClick === false ? null : tell, least: 24, most: Math.max(12, Math.floor(460 / Math.max(rows, columns))), title: data.target[i],
+    words: false, under: data.picture, marked, ellipses: matrix.ellipses ? [matrix.ellipses[i]] : [], pick: view.options.mayClick === false ? null : tell, least: 24, most: Math.max(12, Math.floor(460 / Math.max(rows, columns))), title: data.target[i],
   }));
 }
 
