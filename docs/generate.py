@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from regard.bench.machine import PEERS
+from regard.bench.machine_facts import PEERS
 from regard.bench.speed_report import details, markdown, summary
 from regard.claims.claims_page import sections
 from regard.claims.remember import findings

@@ -91,8 +91,12 @@ def wrap(module: nn.Module, map: str | Callable[..., Tensor], score: str | Calla
             module.add_module(name, own if like is None else own.to(like))
     wrapped = Wrapped(module, *parts, vars(module).get("forward"), fused)
     if fused is False:
-        module.fused_attn = True  # type: ignore[assignment]
+        _set_fused(module, True)
     module.forward = wrapped
+
+
+def _set_fused(module: Any, fused: bool) -> None:
+    module.fused_attn = fused
 
 
 def unwrap(module: nn.Module) -> None:
@@ -104,7 +108,7 @@ def unwrap(module: nn.Module) -> None:
     if wrapped.before is not None:
         module.forward = wrapped.before
     if wrapped.fused is False:
-        module.fused_attn = False  # type: ignore[assignment]
+        _set_fused(module, False)
     for name in (OWN_MAP, OWN_SCORE):
         module._modules.pop(name, None)
 

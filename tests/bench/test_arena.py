@@ -5,9 +5,9 @@ import json
 import pytest
 
 from commands import run as regard_command
-from regard.bench.arena import best, read_rows, run
+from regard.bench.arena_runs import best, read_rows, run
 from regard.bench.arena_training import ArenaSettings
-from regard.bench.growth import Grown, bytes_of, expected, flops, slope
+from regard.bench.cost_growth import Grown, bytes_of, expected, flops, slope
 
 TINY = ArenaSettings(width=16, inner=16, heads=2, layers=1, batch=4, held=25)
 

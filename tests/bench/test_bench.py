@@ -7,7 +7,10 @@ from inspect import signature
 import pytest
 from typer.testing import CliRunner
 
-from regard.bench import attention, imports, machine, maps, memory, timed_case
+from regard.bench import attention_speed as attention
+from regard.bench import imports, memory, timed_case
+from regard.bench import machine_facts as machine
+from regard.bench import map_speed as maps
 from regard.bench import speed_report as report
 from regard.bench.timing import Effort, medians
 from regard.cli import app
@@ -202,7 +205,8 @@ def test_the_command_says_when_the_package_is_missing(monkeypatch):
     "name", ["attention", "decoding", "drawing", "flow", "maps", "serving", "structured", "training"]
 )
 def test_what_quick_gives_to_cases_is_what_they_take(name):
-    subject = import_module(f"regard.bench.{name}")
+    file = {"attention": "attention_speed", "maps": "map_speed"}.get(name, name)
+    subject = import_module(f"regard.bench.{file}")
     fewer = getattr(subject, "FEWER", {})
     assert set(fewer) <= set(signature(subject.cases).parameters)
     runner = CliRunner().invoke(app, ["bench", name, "--help"])

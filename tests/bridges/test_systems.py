@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import regard
 from bridges.tiny_folders import WORDS, folder
 from bridges.tiny_models import tokens, transformers
-from regard.analyses.reading import states_of
+from regard.analyses.read_weights import states_of
 from regard.analyses.tokenized import tokenize
 from regard.cli.app import app
 from regard.inspection import controls, inspect, resolve_options

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import regard
 from regard.cli import app
 from regard.cli.app import COMMANDS
-from regard.cli.settings import settings_of
+from regard.cli.settings_command import settings_of
 from regard.cli.train import placed_options
 from regard.tasks import SAYS, TASKS
 

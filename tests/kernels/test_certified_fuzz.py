@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.backends.certified_check import check_certified
+from regard.backends.certified_promise import check_certified
 from regard.backends.key_codes import has_byte_products
 from regard.maps import entmax, entmax15, sparsemax, top_k_softmax
 
@@ -134,14 +134,14 @@ def test_nothing_is_lost_of_real_queries():
 
 def test_the_check_finds_what_is_wrong(monkeypatch):
     """With errors said to be 0, bounds are too low and keys are lost: the check is not blind."""
-    from regard.backends import certified_check
+    from regard.backends import certified_promise
 
-    class Wrong(certified_check.KeyCodes):
+    class Wrong(certified_promise.KeyCodes):
         def update(self, n):
             super().update(n)
             self.errors[:] = 0
 
-    monkeypatch.setattr(certified_check, "KeyCodes", Wrong)
+    monkeypatch.setattr(certified_promise, "KeyCodes", Wrong)
     g = torch.Generator().manual_seed(0)
     found = check_certified(*(t * 2 for t in random(g, 150, 64)), sparsemax)
     assert found.low > 0 and found.lost > 0

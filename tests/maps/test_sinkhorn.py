@@ -8,7 +8,7 @@ import torch
 from hypothesis import strategies as st
 
 from regard.maps import sinkhorn, softmax
-from regard.maps.sinkhorn import rounds
+from regard.maps.sinkhorn_map import rounds
 
 sizes = st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(0, 3), st.integers(0, 10**6))
 

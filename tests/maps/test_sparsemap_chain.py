@@ -15,7 +15,7 @@ from regard.core.errors import ShapeError
 from regard.kernels.sparsemap.sparsemap_operator import solve_chain
 from regard.maps.fusedmax import fusedmax
 from regard.maps.sparsemap_chain import SparseMapChain, sparsemap_chain
-from regard.structures.chain import Chain
+from regard.structures.chain_structure import Chain
 from structures.binary_chains import KINDS, rows
 
 INF, NAN = math.inf, math.nan

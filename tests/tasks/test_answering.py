@@ -10,7 +10,7 @@ import torch
 import regard
 from commands import run
 from regard.data.corpora import STORIES
-from regard.data.stories import Question
+from regard.data.stories import StoryQuestion
 from regard.inspection.inspected import inspect
 from regard.runs import fit, resolve
 from regard.tasks.answer_scores import fact_areas
@@ -140,7 +140,7 @@ def test_bad_files_are_one_sentence_and_leave_nothing(tmp_path):
 
 
 def test_answers_never_seen_are_counted_as_wrong(system):
-    asked = [Question(("Mary sat.",), "Who sat?", "nobody-knows", (0,), "new")]
+    asked = [StoryQuestion(("Mary sat.",), "Who sat?", "nobody-knows", (0,), "new")]
     scores = system.score(asked)
     assert scores["accuracy"] == 0 and scores["unknown_answers"] == 1 and "never seen" in scores.notes[0]
 

@@ -15,9 +15,10 @@ from regard.data import DataError
 from regard.data.corpora.scenes import asked, captioned
 from regard.data.images import ImageSize, in_colour
 from regard.runs import fit, resolve
-from regard.tasks.image import Augmentation, ImageTraining, augmented, completed
+from regard.tasks.image import Augmentation, ImageTraining, augmented
 from regard.tasks.image_case import OverRegions
-from regard.views.image import spread
+from regard.tasks.picture_task import completed
+from regard.views.image_weights import spread
 from regard.views.png import data_url
 
 Image = pytest.importorskip("PIL.Image")

@@ -19,8 +19,8 @@ from regard.analyses.pruning import Pruned as Pruned
 from regard.analyses.pruning import prune as prune
 from regard.analyses.rare_words import RareWords as RareWords
 from regard.analyses.rare_words import training_counts as training_counts
-from regard.analyses.reading import states_of as states_of
-from regard.analyses.reading import weights_of as weights_of
+from regard.analyses.read_weights import states_of as states_of
+from regard.analyses.read_weights import weights_of as weights_of
 from regard.analyses.roles import HeadRoles as HeadRoles
 from regard.analyses.roles import HeadScore as HeadScore
 from regard.analyses.roles import count_roles as count_roles

@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.analyses.codelength import Codelength, by_frequency, online
 from regard.analyses.conllu import Sentence
 from regard.analyses.control_tasks import control_task
-from regard.analyses.reading import states_of
+from regard.analyses.read_weights import states_of
 from regard.analyses.tokenized import tokenize
 from regard.analyses.variational import variational
 from regard.core.errors import UnknownNameError

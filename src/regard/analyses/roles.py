@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.analyses.positional import Positional
 from regard.analyses.rare_words import COMMON, RareWords
-from regard.analyses.reading import weights_of
+from regard.analyses.read_weights import weights_of
 from regard.analyses.role import Role
 from regard.analyses.subwords import Subwords
 from regard.analyses.syntactic import Syntactic

@@ -79,10 +79,6 @@ class Layout:
             sizes.append(prod(full) if some else 1)
         return tensor.expand(*wanted, *own).reshape(*sizes, *own)
 
-    def restored(self, tensor: Tensor) -> Tensor:
-        """(a, b, g, m, d) as (*batch, m, d)."""
-        return tensor.reshape(*self.batch, *tensor.shape[-2:])
-
 
 def tiles_of(mask: Mask | None, m: int, n: int, axes: int, device: torch.device, *, gaps: bool) -> list[Tile]:
     """The tiles of a call; those that the mask says are empty are left out, unless a tracer is at work."""

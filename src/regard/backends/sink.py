@@ -1,6 +1,7 @@
 """The sink: one more key, which takes weight and has no value."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from regard.core.shapes import check_float, widened
 from regard.maps.table import facts_of
 
 
-def set_sink(module: nn.Module, sink: float | Tensor | None) -> None:
+def set_sink(module: Any, sink: float | Tensor | None) -> None:
     """Give a module its sink: a parameter is learned, another tensor a buffer, a number fixed."""
     if isinstance(sink, bool):
         raise TypeError(
@@ -20,7 +21,7 @@ def set_sink(module: nn.Module, sink: float | Tensor | None) -> None:
     if isinstance(sink, Tensor) and not isinstance(sink, nn.Parameter):
         module.register_buffer("sink", sink)
     else:
-        module.sink = sink  # type: ignore[assignment]
+        module.sink = sink
 
 
 def takes_sink(map: Callable[..., Tensor]) -> bool:

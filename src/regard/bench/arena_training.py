@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.bench.growth import peak_bytes
+from regard.bench.cost_growth import peak_bytes
 from regard.core.tokens import PAD, UNK
 from regard.data.long_range import LongExample, LongTask
 from regard.data.long_range.long_task import Splits

@@ -1,6 +1,6 @@
 """Softmax under masks and with terms against torch's own; the memory of a map of one's own."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
@@ -66,17 +66,12 @@ def _masked(kind: str, n: int, mode: str, effort: Effort) -> Measured:
 
 
 def of_windows(sizes: list[int] | None) -> Iterator[TimedCase]:
-    """A window against all keys; and the memory of a map of one's own."""
-    for n in sizes or [8192]:
-        claim = Claim(
-            "softmax with Window(64), n = 8,192, forward + backward",
-            "scaled_dot_product_attention of all keys",
-            *((0.2, 0.05) if n >= 8192 else ()),
-        )
-        run = partial(_window, n)
-        yield TimedCase(
-            "window", claim, "softmax with Window(64)", run, "forward + backward", HEADS * n, n, "normal"
-        )
+    """A window against all keys."""
+    said = (
+        "softmax with Window(64), n = 8,192, forward + backward",
+        "scaled_dot_product_attention of all keys",
+    )
+    return _long("window", said, (0.2, 0.05), "softmax with Window(64)", _window, sizes)
 
 
 def _window(n: int, effort: Effort) -> Measured:
@@ -90,23 +85,22 @@ def _window(n: int, effort: Effort) -> Measured:
 
 def of_own_maps(sizes: list[int] | None) -> Iterator[TimedCase]:
     """The memory of a map of one's own."""
+    said = "peak extra memory with a map of one's own, n = 8,192, forward + backward", "the built-in softmax"
+    return _long("memory", said, (3.0, 1.5), "a map of one's own, peak memory", _own_map, sizes)
+
+
+def _long(
+    group: str,
+    said: tuple[str, str],
+    bounds: tuple[float, float],
+    name: str,
+    run: Callable[[int, Effort], Measured],
+    sizes: list[int] | None,
+) -> Iterator[TimedCase]:
+    """Cases that are bounded from 8,192 keys on."""
     for n in sizes or [8192]:
-        claim = Claim(
-            "peak extra memory with a map of one's own, n = 8,192, forward + backward",
-            "the built-in softmax",
-            *((3.0, 1.5) if n >= 8192 else ()),
-        )
-        run = partial(_own_map, n)
-        yield TimedCase(
-            "memory",
-            claim,
-            "a map of one's own, peak memory",
-            run,
-            "forward + backward",
-            HEADS * n,
-            n,
-            "normal",
-        )
+        claim = Claim(*said, *(bounds if n >= 8192 else ()))
+        yield TimedCase(group, claim, name, partial(run, n), "forward + backward", HEADS * n, n, "normal")
 
 
 def _own_map(n: int, effort: Effort) -> Measured:

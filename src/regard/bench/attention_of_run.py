@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention import Attended, attend
-from regard.bench.attention import MODES, SDPA
+from regard.bench.attention_speed import MODES, SDPA
 from regard.bench.timed_case import Claim, Measured, TimedCase
 from regard.bench.timing import Effort, medians
 from regard.data import Batches, Encoded

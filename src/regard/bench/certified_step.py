@@ -18,7 +18,7 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from regard.backends import step
 from regard.backends.call import Call
-from regard.backends.certified_check import check_certified
+from regard.backends.certified_promise import check_certified
 from regard.backends.key_codes import has_byte_products
 from regard.bench.timed_case import Claim, Measured, TimedCase
 from regard.bench.timing import QUICK, Effort, medians

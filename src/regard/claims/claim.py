@@ -96,15 +96,15 @@ def must_fail(condition: Condition) -> Condition:
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """A claim; `measure` is None if its model is not built yet."""
+    """A sentence of a lecture, and `measure`, the experiment that it is put to."""
 
     number: str
     says: str
     source: str  # lecture:lines of its text; …
     group: str  # the section of the page
+    measure: Callable[..., Figures]
     experiment: str = ""
     control: str = ""
-    measure: Callable[..., Figures] | None = None
     conditions: tuple[Condition, ...] = ()
     exact: bool = False  # one run decides: nothing is trained, or a formula does
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
@@ -113,12 +113,6 @@ class Claim:
     only_if: str = ""  # the condition under which it holds, if the experiment shows one
     remark: str = ""  # what to make of the figures
     changed: str = ""  # what was changed after a look
-    waits_for: str = ""  # what must be built first
-
-    @property
-    def built(self) -> bool:
-        """Whether there is an experiment."""
-        return self.measure is not None
 
     @property
     def places(self) -> str:
@@ -137,7 +131,7 @@ class Claim:
     @cached_property
     def options(self) -> tuple[str, ...]:
         """Which of map, model and data it takes."""
-        given = inspect.signature(self.measure).parameters if self.measure else {}
+        given = inspect.signature(self.measure).parameters
         return tuple(name for name in OPTIONS if name in given)
 
     @property

@@ -48,8 +48,6 @@ def figures(claim: Claim, runs: Sequence[Run], every: bool = False) -> dict[str,
 def seeds(record: Record) -> str:
     """Which seeds the figures are of."""
     claim, runs = record.claim, record.of()
-    if not claim.built:
-        return ""
     if claim.exact and runs:
         return "exact"
     if not record.settled and record.earlier:

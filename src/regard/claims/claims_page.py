@@ -38,15 +38,14 @@ def counts() -> str:
     """How many claims there are, and what became of them."""
     records = [read(claim) for claim in CLAIMS.values()]
     words = {word: sum(record.verdict.word == word for record in records) for word in WORDS}
-    built = sum(record.claim.built for record in records)
     exact = sum(record.claim.exact for record in records)
-    five = sum(record.settled for record in records if record.claim.built and not record.claim.exact)
-    left = built - exact - five
+    five = sum(record.settled for record in records if not record.claim.exact)
+    left = len(records) - exact - five
     listed = ", ".join(f"{count} {word}" for word, count in words.items())
     beside = len(records) - 99
     return (
-        f"{len(records)} claims, 99 of a list and {beside} sentences beside it: {listed}. {built} have an "
-        f"experiment: {exact} are exact, {five} have the figures of five seeds or more in the package, "
+        f"{len(records)} claims, 99 of a list and {beside} sentences beside it: {listed}. "
+        f"{exact} are exact, {five} have the figures of five seeds or more in the package, "
         f"{left} wait for `regard claims run --missing`; where these were published before, what was "
         "published stands in their row."
     )
@@ -55,7 +54,7 @@ def counts() -> str:
 def table(group: str) -> str:
     """The claims of a section, one row each."""
     rows = ["| | claim | experiment | measured | seeds | verdict |", "|---|---|---|---|---|---|"]
-    rows += [row(read(claim)) for claim in CLAIMS.values() if claim.group == group and claim.built]
+    rows += [row(read(claim)) for claim in CLAIMS.values() if claim.group == group]
     return "\n".join(rows)
 
 
@@ -74,18 +73,9 @@ def row(record: Record) -> str:
     return "| " + " | ".join(cell.replace("|", "∣").replace("\n", " ") for cell in cells) + " |"
 
 
-def waiting() -> str:
-    """Claims without an experiment."""
-    rows = ["| | claim | waits for |", "|---|---|---|"]
-    rows += [f"| {c.number} | {c.says} | {c.waits_for} |" for c in CLAIMS.values() if not c.built]
-    return "\n".join(rows)
-
-
 def sections() -> str:
     """Everything but the beginning of the page."""
     parts = [f"{counts()}"]
     for group, about in SECTIONS.items():
         parts += [f"## {group}", *([about] if about else []), table(group)]
-    if not all(claim.built for claim in CLAIMS.values()):
-        parts += ["## Not built yet", waiting()]
     return "\n\n".join(parts)

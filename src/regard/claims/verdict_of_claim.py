@@ -11,14 +11,7 @@ import numpy as np
 
 from regard.claims.claim import Claim, Figures, Measured
 
-HOLDS, HOLDS_IF, FAILS, NOT_SETTLED, NOT_BUILT = (
-    "holds",
-    "holds if …",
-    "fails",
-    "not settled",
-    "not built yet",
-)
-WORDS = (HOLDS, HOLDS_IF, FAILS, NOT_SETTLED, NOT_BUILT)
+WORDS = HOLDS, HOLDS_IF, FAILS, NOT_SETTLED = "holds", "holds if …", "fails", "not settled"
 
 
 @dataclass(frozen=True)
@@ -41,8 +34,6 @@ def measured(runs: Sequence[Figures]) -> Measured:
 
 def judge(claim: Claim, runs: Sequence[Figures]) -> Verdict:
     """The verdict of a claim, given the figures of its seeds."""
-    if not claim.built:
-        return Verdict(NOT_BUILT, claim.waits_for)
     if not runs:
         return Verdict(NOT_SETTLED, "it has not been run")
     found = settled(claim, measured(runs))

@@ -151,14 +151,17 @@ def _show_flags_alone(command: Any, ctx: Any) -> None:
         _show_flags_alone(one, ctx)
 
 
+TAKEN = ("caption", "settings", "swap")  # names that other files have
+
+
 class Commands(LazyGroup):
-    """The commands; each is in a file of its name."""
+    """The commands; each is in a file of its name, or NAME_command.py where another file has that name."""
 
     says = COMMANDS
 
     def make_command(self, name: str) -> Any:
         """The command, from its file."""
-        import_module(f"regard.cli.{name}")
+        import_module(f"regard.cli.{name}_command" if name in TAKEN else f"regard.cli.{name}")
         return get_group(app).commands[name]
 
 

@@ -1,4 +1,4 @@
-"""regard arena: mechanisms of attention on tasks of long sequences; `regard.bench.arena` does the work."""
+"""regard arena: mechanisms of attention on tasks of long sequences; see `bench/arena_runs.py`."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from regard.cli.app import app, console, fail, plain_table, remark
 from regard.cli.common import Threads, check_picture, exit_on_error, progress_bar, save_picture
 
 if TYPE_CHECKING:
-    from regard.bench.arena import Row
+    from regard.bench.arena_runs import Row
 
 
 @app.command()
@@ -60,7 +60,7 @@ def arena(
             raise ValueError(f"--minutes must be above 0; got {minutes:g}.")
         import torch
 
-        from regard.bench.arena import known_mechanisms, run, spelled
+        from regard.bench.arena_runs import known_mechanisms, run, spelled
         from regard.bench.arena_training import ArenaSettings
         from regard.data.long_range import LONG_TASKS
 
@@ -104,7 +104,7 @@ def arena(
 
 
 def _print(rows: "list[Row]") -> None:
-    from regard.bench.arena import best
+    from regard.bench.arena_runs import best
 
     right = ("accuracy", "chance", "steps", "ms a step", "MiB", "GFLOP", "minutes")
     table = plain_table("task", "mechanism", "pretrained", *right, "audit", right=right)

@@ -62,7 +62,7 @@ def attention(
     - `regard bench attention --run runs/en-de`
     """
     if run is None:
-        measure("attention", quick, as_json, plot, cpu_time, only=only)
+        measure("attention_speed", quick, as_json, plot, cpu_time, "attention", only=only)
         return
     from regard.bench.attention_of_run import of_run
 
@@ -208,7 +208,7 @@ def maps(only: Only = None, quick: Quick = False, as_json: AsJson = False, plot:
 
     - `regard bench maps --only rows --only peers --json > maps.json`
     """
-    measure("maps", quick, as_json, plot, only=only)
+    measure("map_speed", quick, as_json, plot, command="maps", only=only)
 
 
 @bench.command()
@@ -315,7 +315,7 @@ def report(
     from dataclasses import replace
     from time import process_time
 
-    from regard.bench.machine import machine
+    from regard.bench.machine_facts import machine
     from regard.bench.speed_report import HEADINGS, cells, curves
     from regard.bench.timing import QUICK, Effort
     from regard.views import growth

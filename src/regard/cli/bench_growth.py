@@ -1,4 +1,4 @@
-"""regard bench growth: tables and pictures of `regard.bench.growth`."""
+"""regard bench growth: tables and pictures of `regard.bench.cost_growth`."""
 
 import json
 import os
@@ -13,8 +13,8 @@ def run_growth(
 ) -> None:
     """Measure, and say what came out."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler talks on standard error
-    from regard.bench.growth import LRA, SIZES, WHAT, WRITTEN, measured, rank_with_lra
-    from regard.bench.machine import machine
+    from regard.bench.cost_growth import LRA, SIZES, WHAT, WRITTEN, measured, rank_with_lra
+    from regard.bench.machine_facts import machine
     from regard.mechanisms import MECHANISMS
     from regard.views import growth
 

@@ -49,14 +49,12 @@ def listing(context: Context, as_json: AsJson = False) -> None:
     table = plain_table("", "claim", "lecture", "verdict", "seeds", "minutes", right=("minutes",))
     for record in records:
         claim = record.claim
-        verdict = str(record.verdict) if claim.built else record.verdict.word
-        takes = f"{claim.minutes:g}" if claim.built and not claim.exact else ""
+        takes = "" if claim.exact else f"{claim.minutes:g}"
+        verdict = str(record.verdict)
         table.add_row(claim.number, claim.says, claim.lectures, verdict, seeds(record), takes)
     console(150).print(table)
     exact = sum(record.claim.exact for record in records)
-    built = sum(record.claim.built for record in records)
-    told = f"{built} with an experiment, {exact} of them exact"
-    say(f"{len(records)} claims, {told}. Next: regard claims show C5.")
+    say(f"{len(records)} claims, {exact} of them exact. Next: regard claims show C5.")
 
 
 @claims.command()
@@ -173,11 +171,7 @@ def _chosen(numbers: list[str], exact: bool, missing: bool, longest: float | Non
         return [claim for claim in CLAIMS.values() if claim.exact]
     if missing:
         return too_few(longest)
-    chosen = [CLAIMS[number] for number in dict.fromkeys(numbers)]
-    for claim in chosen:
-        if not claim.built:
-            fail(f"{claim.number} has no experiment yet: it waits for {claim.waits_for}.")
-    return chosen
+    return [CLAIMS[number] for number in dict.fromkeys(numbers)]
 
 
 def _options(chosen: "list[Claim]", given: dict[str, str]) -> dict[str, str]:

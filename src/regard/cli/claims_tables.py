@@ -61,21 +61,19 @@ def describe(record: "Record") -> None:
     from regard.claims.claim_summary import outcomes
 
     claim, screen = record.claim, console(120)
-    lines = [("", f"{claim.number}. {claim.says}"), ("said by", claim.places)]
-    if not claim.built:
-        lines.append(("verdict", f"not built yet: it waits for {claim.waits_for}"))
-    else:
-        lines += [
-            ("experiment", claim.experiment),
-            ("control", claim.control),
-            ("fixed in", claim.fixed),
-            ("changed after a look", claim.changed),
-            ("one seed takes", "" if claim.exact else f"about {minutes(60 * claim.minutes)}, one thread"),
-            ("takes", ", ".join(f"--{name}" for name in claim.options)),
-            ("verdict", str(record.verdict)),
-            ("remark", claim.remark),
-            ("published before", record.earlier.get("measured", "") if not record.settled else ""),
-        ]
+    lines = [
+        ("", f"{claim.number}. {claim.says}"),
+        ("said by", claim.places),
+        ("experiment", claim.experiment),
+        ("control", claim.control),
+        ("fixed in", claim.fixed),
+        ("changed after a look", claim.changed),
+        ("one seed takes", "" if claim.exact else f"about {minutes(60 * claim.minutes)}, one thread"),
+        ("takes", ", ".join(f"--{name}" for name in claim.options)),
+        ("verdict", str(record.verdict)),
+        ("remark", claim.remark),
+        ("published before", record.earlier.get("measured", "") if not record.settled else ""),
+    ]
     for name, text in lines:
         if text:
             screen.print(f"{name}: {text}" if name else text, markup=False, highlight=False, soft_wrap=False)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Run = Annotated[
     Path, Argument(metavar="DIR", help="The folder of a trained run, or hf:PATH: a model of transformers.")
 ]
+Input = Annotated[
+    str, Option("--text", "--image", metavar="TEXT", help="What the run reads: a text, or a picture's file.")
+]
 Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 Threads = Annotated[int | None, Option(min=1, help="Threads of the processor; torch decides unless given.")]
 Batch = Annotated[int | None, Option(min=1, metavar="N", help="At most N lines are computed at once.")]

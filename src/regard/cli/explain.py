@@ -10,7 +10,7 @@ from rich.text import Text as Line
 from typer import Option
 
 from regard.cli.app import app, console, fail, plain_table, say
-from regard.cli.common import Device, Run, check_picture, exit_on_error, open_run, save_picture
+from regard.cli.common import Device, Input, Run, check_picture, exit_on_error, open_run, save_picture
 from regard.cli.draw import bar
 from regard.core.tokens import UNK
 from regard.explanations import METHODS, Explanation, explain_texts
@@ -26,9 +26,7 @@ AGAINST = "░"  # of the bar of a negative score
 @exit_on_error("regard explain")
 def explain(
     run: Run,
-    text: str = Option(
-        ..., "--text", "--image", metavar="TEXT", help="The text, or the file of a picture, to explain."
-    ),
+    text: Input,
     method: list[str] | None = Option(
         None, "--method", help="attention, rollout, flow, gradient, …; may be given several times."
     ),

@@ -12,7 +12,7 @@ from typer import Option
 from regard.analyses import HeadRoles, Pruned, gates_view, head_roles, roles_view, training_counts
 from regard.analyses import prune as prune_heads
 from regard.analyses.conllu import read_conllu
-from regard.analyses.reading import self_attentions
+from regard.analyses.read_weights import self_attentions
 from regard.analyses.tokenized import tokenize
 from regard.cli.app import app, console, fail, plain_table
 from regard.cli.common import Device, Run, check_picture, exit_on_error, open_run, progress_bar, save_picture

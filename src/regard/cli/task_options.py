@@ -18,7 +18,7 @@ from typer.core import TyperCommand
 
 from regard.cli.app import console, plain_table
 from regard.core.errors import SettingsError
-from regard.core.settings import fields_of, from_dict
+from regard.core.settings import facts_of, fields_of, from_dict
 
 Values = dict[str, Any]
 # The dataclass of options that a task has for a command.
@@ -107,8 +107,7 @@ def _typed(kind: Any, value: Any) -> Any:
 
 def _shown(kind: type[Any]) -> dict[str, str]:
     """The fields of a dataclass that are options, and what they mean."""
-    fields = {field.name: str(field.metadata.get("says", "")) for field in dataclasses.fields(kind)}
-    return {name: says for name, says in fields.items() if says}
+    return {name: facts["says"] for name, facts in facts_of(kind).items() if facts.get("says")}
 
 
 class ByTask(TyperCommand):

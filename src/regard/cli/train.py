@@ -1,6 +1,5 @@
 """regard train NAME: a run of any task, from the user's files to a folder with a trained system."""
 
-import dataclasses
 import inspect
 import re
 from collections.abc import Iterator, Mapping
@@ -21,6 +20,7 @@ from regard.cli.common import Device, resolve_device
 from regard.cli.task_options import option, parameter, setting_groups
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
 from regard.core.settings import assigned, fields_of, read_toml
+from regard.core.settings import facts_of as setting_facts
 from regard.tasks import OLD_NAMES, SAYS, TASKS
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def command(task: "Task") -> Any:
     """`regard train NAME` of a task, with the options of its settings and its models."""
     places = placed_options(task)
 
-    def run(**typed: Any) -> None:
+    def work(**typed: Any) -> None:
         groups: dict[str, dict[str, Any]] = {}
         with exit_on_training_error(f"regard train {task.name}", typed["out"]), as_typed(places, typed):
             for name, (group, key, read, _) in places.items():
@@ -65,7 +65,8 @@ def command(task: "Task") -> Any:
 
     _, _, out, *shared = inspect.signature(train_run).parameters.values()
     parameters = [out, *(place.parameter for place in places.values()), *shared]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run: Any = work
+    run.__signature__ = inspect.Signature(parameters)
     examples = "\n\n".join(f"- `{line}`" for line in task.command_examples)
     run.__doc__ = f"{task.says}\n\nExamples:\n\n{examples}\n"
     single = typer.Typer(rich_markup_mode="markdown", add_completion=False, pretty_exceptions_enable=False)
@@ -89,19 +90,19 @@ def placed_options(task: "Task") -> dict[str, PlacedOption]:
 
     found: dict[str, PlacedOption] = {}
     for group, holder in setting_groups(task).items():
-        for field in dataclasses.fields(holder):
-            if flag := field.metadata.get("option"):
-                facts, name = field.metadata, flag[2:].replace("-", "_")
-                corpora = task.corpora if field.name == "corpus" else ()
+        kinds = fields_of(holder)
+        for key, facts in setting_facts(holder).items():
+            if flag := facts.get("option"):
+                name = flag[2:].replace("-", "_")
+                corpora = task.corpora if key == "corpus" else ()
                 known = f" Known: {', '.join(corpora)}." if corpora else ""
-                kind = fields_of(holder)[field.name]
-                shown = parameter(name, kind, facts["says"] + known, flag, facts["metavar"], corpora)
-                found[name] = PlacedOption(group, field.name, facts["read"], shown)
+                shown = parameter(name, kinds[key], facts["says"] + known, flag, facts["metavar"], corpora)
+                found[name] = PlacedOption(group, key, facts["read"], shown)
     if task.models:
         found["model"] = PlacedOption(
             "model", "name", None, parameter("model", str, f"{', '.join(task.models)}.", choices=task.models)
         )
-        kinds: dict[str, Any] = {}
+        kinds = {}
         for entry in task.models.values():
             kinds |= fields_of(entry.config)
         names: dict[str, Any] = {"score": SCORES, "map": MAPS}

@@ -5,7 +5,7 @@ from pathlib import Path
 from typer import Option
 
 from regard.cli.app import app, fail, say
-from regard.cli.common import Device, Run, check_picture, exit_on_error, open_run, save_picture
+from regard.cli.common import Device, Input, Run, check_picture, exit_on_error, open_run, save_picture
 from regard.inspection.description import check_inspectable
 from regard.inspection.inspected import OutOfRange, inspect
 from regard.inspection.pictures import draw
@@ -16,9 +16,7 @@ from regard.views.shown_text import shown
 @exit_on_error("regard view")
 def view(
     run: Run,
-    text: str = Option(
-        ..., "--text", "--image", metavar="TEXT", help="What the run reads: a text, or the file of a picture."
-    ),
+    text: Input,
     out: Path = Option(..., metavar="FILE", help="weights.html, or .png, .svg, .pdf."),
     kind: str | None = Option(
         None,

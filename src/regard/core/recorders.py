@@ -24,6 +24,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import count
 from threading import Lock
+from types import FrameType
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -198,7 +199,7 @@ class _Mark(Function):
 
 def _refuse_reentrant_checkpoint() -> None:
     """Raise inside the reentrant form of checkpointing, which compares nothing."""
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code is CheckpointFunction.forward.__code__ and any(
             frame.f_locals["ctx"].needs_input_grad
@@ -207,7 +208,7 @@ def _refuse_reentrant_checkpoint() -> None:
                 "an intervention may be over when a reentrant checkpoint runs the attention again: "
                 "use checkpoint(..., use_reentrant=False)."
             )
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
 
 
 def _looked_at(owner: nn.Module) -> bool:

@@ -43,6 +43,11 @@ def setting(
     return dataclasses.field(default=default, metadata=facts)
 
 
+def file_setting(says: str, option: str | None = None) -> Any:
+    """A setting that names a file; None unless it is given."""
+    return setting(None, says, option=option, metavar="FILE")
+
+
 class SettingsGroup:
     """A group of settings whose values keep their bounds: the base of frozen dataclasses of `setting`s."""
 

@@ -72,3 +72,9 @@ def check_rate(name: str, rate: float) -> float:
     if not 0 <= rate < 1:
         raise ValueError(f"{name} must be at least 0 and less than 1; got {rate}.")
     return rate
+
+
+def are_probabilities(rows: Tensor) -> bool:
+    """Whether all rows (b, classes) are at least 0 and sum to 1."""
+    sums = rows.sum(-1)
+    return bool((rows >= 0).all()) and torch.allclose(sums, torch.ones_like(sums), atol=1e-3)

@@ -65,11 +65,6 @@ def pillow() -> Any:
     return Image
 
 
-def is_image(text: str) -> bool:
-    """Whether a text is a data URL of a picture, or is named as a file of one."""
-    return text.startswith(URL) or text.lower().endswith(ENDINGS)
-
-
 def read_image(source: str | Path) -> Pixels:
     """The pixels (3, h, w), or (1, h, w) of a grey picture, in a file or a data URL; DataError if none."""
     if isinstance(source, str) and source.startswith(URL):

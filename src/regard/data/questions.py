@@ -12,10 +12,8 @@ impossible, is left out, and `LeftOut` counts and names it.
 Rajpurkar et al. (2016), arXiv:1606.05250; Hill et al. (2016), arXiv:1511.02301 (CBT).
 """
 
-import gzip
 import json
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,7 +25,7 @@ from regard.data.byte_level import Span
 from regard.data.segments import SPACES
 from regard.data.splits import Part
 from regard.data.tables import kind_of, objects
-from regard.data.text_lines import DataError, located_lines
+from regard.data.text_lines import DataError, located_lines, opened
 
 Why = Literal["impossible", "answer", "unanswered", "empty"]
 SENTENCES = {  # what is said of those that are left out
@@ -188,18 +186,10 @@ def _found(
 
 
 def _json(path: str | Path) -> Any:
-    path = Path(path)
+    with opened(Path(path)) as file:
+        raw = file.read()
     try:
-        if path.is_dir():
-            raise DataError(f"{path}: a file is needed, and this is a folder.")
-        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         return json.loads(raw.decode("utf-8-sig"))
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file.") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: the gzip data is broken ({error}).") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from None
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: invalid UTF-8 at byte {error.start + 1}. Convert it to UTF-8.") from None
     except (ValueError, RecursionError) as error:

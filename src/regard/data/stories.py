@@ -30,7 +30,7 @@ SENTENCE = re.compile(r"[^.!?\n]*[^.!?\s][^.!?\n]*[.!?]*")
 
 
 @dataclass(frozen=True)
-class Question:
+class StoryQuestion:
     """A question about the sentences before it."""
 
     story: tuple[str, ...]
@@ -104,7 +104,7 @@ def _natural(path: Path) -> list[Any]:
     return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", path.name)]
 
 
-def questions(path: str | Path) -> Iterator[tuple[str, Question]]:
+def questions(path: str | Path) -> Iterator[tuple[str, StoryQuestion]]:
     """The questions of a file, each with where it stands."""
     task = task_name(path)
     if kind_of(path) == ".jsonl":
@@ -126,7 +126,7 @@ def task_name(path: str | Path) -> str:
     return found[0] if found else re.sub(r"[-_.]?(train|valid|test|dev)$", "", name) or name
 
 
-def _numbered(path: str | Path, task: str) -> Iterator[tuple[str, Question]]:
+def _numbered(path: str | Path, task: str) -> Iterator[tuple[str, StoryQuestion]]:
     story: list[str] = []
     place: dict[int, int] = {}  # of the line with this number in the story
     last, number = 0, -1
@@ -153,10 +153,10 @@ def _numbered(path: str | Path, task: str) -> Iterator[tuple[str, Question]]:
             raise DataError(f"{where}: {' '.join(facts)[:40]!r} are no lines of this story.") from None
         if not story:
             raise DataError(f"{where}: a question without a story.")
-        yield where, Question(tuple(story), question, answer, supporting, task, number)
+        yield where, StoryQuestion(tuple(story), question, answer, supporting, task, number)
 
 
-def _from_object(where: str, entry: Any, task: str, number: int) -> Question:
+def _from_object(where: str, entry: Any, task: str, number: int) -> StoryQuestion:
     if not isinstance(entry, dict):
         raise DataError(f"{where}: an object with story, question and answer is needed.")
     story, question, answer = (entry.get(name) for name in ("story", "question", "answer"))
@@ -171,4 +171,4 @@ def _from_object(where: str, entry: Any, task: str, number: int) -> Question:
     if not isinstance(facts, list) or not all(type(f) is int and 0 <= f < len(story) for f in facts):
         raise DataError(f'{where}: "facts" must be numbers of sentences, from 0 to {len(story) - 1}.')
     name = entry.get("task", task)
-    return Question(tuple(story), question, answer, tuple(facts), str(name), number)
+    return StoryQuestion(tuple(story), question, answer, tuple(facts), str(name), number)

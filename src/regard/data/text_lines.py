@@ -38,7 +38,7 @@ def located_lines(path: str | Path) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def opened(path: Path, place: Callable[[], str]) -> Iterator[IO[bytes]]:
+def opened(path: Path, place: Callable[[], str] | None = None) -> Iterator[IO[bytes]]:
     """A plain or .gz file to read; a DataError says what goes wrong, and the `place` in a broken .gz."""
     try:
         if path.is_dir():
@@ -48,7 +48,8 @@ def opened(path: Path, place: Callable[[], str]) -> Iterator[IO[bytes]]:
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file.") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path}, after {place()}: the gzip data is broken ({error}).") from None
+        after = "" if place is None else f", after {place()}"
+        raise DataError(f"{path}{after}: the gzip data is broken ({error}).") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from None
 

@@ -14,7 +14,7 @@ from regard.data.segments import by_word
 from regard.explanations.methods import METHODS, explain
 from regard.tasks.system import System
 from regard.views.base_view import MatrixView
-from regard.views.image import image as image_view
+from regard.views.image_weights import image as image_view
 from regard.views.words import words as words_view
 
 TARGETED = ("gradients", "outputs")  # what methods need that explain one class

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from regard.core.shapes import are_probabilities
 from regard.explanations.methods import register
 from regard.models.subject import Second, Subject, Target, eval_mode, subject
 
@@ -66,11 +67,11 @@ def probabilities(asked: Subject, outputs: Tensor) -> Tensor:
     """The probabilities of the classes (b, classes): what a function returns must be that."""
     if asked.embeds:
         return outputs.softmax(-1) if outputs.shape[-1] > 1 else torch.cat([outputs, -outputs], -1).sigmoid()
-    sums = outputs.sum(-1)
-    if bool((outputs < 0).any()) or not torch.allclose(sums, torch.ones_like(sums), atol=1e-3):
+    if not are_probabilities(outputs):
         raise ValueError(
             'measure="tvd" needs probabilities, and the function returned something else (logits?): rows '
-            f"must be at least 0 and sum to 1; the first sums to {float(sums[0]):.3g}. Return .softmax(-1)."
+            f"must be at least 0 and sum to 1; the first sums to {float(outputs[0].sum()):.3g}. "
+            "Return .softmax(-1)."
         )
     return outputs
 

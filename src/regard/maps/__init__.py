@@ -23,7 +23,7 @@ from regard.maps.scalable import Scalable as Scalable
 from regard.maps.scalable import scalable_entmax as scalable_entmax
 from regard.maps.scalable import scalable_softmax as scalable_softmax
 from regard.maps.sigmoid import sigmoid as sigmoid
-from regard.maps.sinkhorn import sinkhorn as sinkhorn
+from regard.maps.sinkhorn_map import sinkhorn as sinkhorn
 from regard.maps.softmax import softmax as softmax
 from regard.maps.sparsemap import SparseMap as SparseMap
 from regard.maps.sparsemap import sparsemap as sparsemap

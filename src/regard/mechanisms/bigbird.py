@@ -124,7 +124,7 @@ class BigBirdCore(Core):
         return f"block={self.block}, near={self.near}, random={self.random}, first={self.first}"
 
 
-@register(causal=True, masks="keys", exact=True, slope=1.0, maps=True)
+@register(maps=True)
 class BigBird(Mechanism):
     """Multi-head attention to near, random and first blocks."""
 

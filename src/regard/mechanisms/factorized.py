@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from regard.attention import attend
 from regard.backends.call import Call
 from regard.core.shapes import widened
+from regard.masks import Mask
 from regard.mechanisms.mechanism import Core, Heads, Pattern, at_least_one, joined
 
 CACHED = 32  # the stride where n grows
@@ -112,7 +113,7 @@ def keys_in_blocks(shown: Tensor, stride: int) -> Tensor:
     return found
 
 
-def attend_dots(parts: Parts, call: Call, mask: object) -> Tensor:
+def attend_dots(parts: Parts, call: Call, mask: Mask | Tensor) -> Tensor:
     """The context of factors and values under a mask, with the map and the dropout of the call."""
     a, b, v = parts
-    return attend(a, b, v, score="dot", map=call.map, mask=mask, dropout=call.dropout).context  # type: ignore[arg-type]
+    return attend(a, b, v, score="dot", map=call.map, mask=mask, dropout=call.dropout).context

@@ -35,10 +35,10 @@ class FixedCore(FactorizedCore):
 
     def near(self, parts: Parts, stride: int, causal: bool, shown: Tensor | None, call: Call) -> Tensor:
         real = torch.ones(1, call.n, dtype=torch.bool, device=parts[0].device) if shown is None else shown
-        mask: object = keys_in_blocks(real, stride).unsqueeze(-2)  # (..., blocks, 1, l)
-        mask = Causal() & mask if causal else mask  # type: ignore[operator]
-        blocks = tuple(in_blocks(x, stride) for x in parts)
-        return attend_dots(blocks, call, mask).flatten(-3, -2)[..., : call.n, :]  # type: ignore[arg-type]
+        kept = keys_in_blocks(real, stride).unsqueeze(-2)  # (..., blocks, 1, l)
+        a, b, v = (in_blocks(x, stride) for x in parts)
+        found = attend_dots((a, b, v), call, Causal() & kept if causal else kept)
+        return found.flatten(-3, -2)[..., : call.n, :]
 
     def far(self, parts: Parts, stride: int, causal: bool, shown: Tensor | None, call: Call) -> Tensor:
         n = call.n
@@ -88,7 +88,7 @@ class FixedCore(FactorizedCore):
         return found[..., :-1] + left * v
 
 
-@register(causal=True, masks="keys", exact=True, slope=1.5, maps=True)
+@register(slope=1.5, maps=True)
 class Fixed(Mechanism):
     """Multi-head attention with heads of blocks and heads of their ends."""
 

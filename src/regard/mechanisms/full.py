@@ -12,7 +12,7 @@ class FullCore(Core):
     """Attention to all keys."""
 
 
-@register(causal=True, masks="any", exact=True, slope=2.0, across=True, maps=True)
+@register(masks="any", slope=2.0, across=True, maps=True)
 class Full(Mechanism):
     """Multi-head attention as it is."""
 

@@ -32,10 +32,10 @@ class LinearCore(KernelCore):
     """Attention by elu features."""
 
     def wrapped(self, score: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        return Elu(score)  # type: ignore[arg-type]
+        return Elu(score)
 
 
-@register(causal=True, masks="keys", exact=False, slope=1.0, across=True, score="dot")
+@register(exact=False, across=True, score="dot")
 class LinearAttention(Mechanism):
     """Multi-head attention by elu features."""
 

@@ -76,10 +76,7 @@ class LinformerCore(Core):
         return f"projected={self.projected}, longest={self.longest}"
 
 
-@register(
-    causal=False, masks="keys", exact=True, slope=1.0, across=True, maps=True,
-    why_not_causal="its projection mixes tokens to come into every key",
-)  # fmt: skip
+@register(across=True, maps=True, why_not_causal="its projection mixes tokens to come into every key")
 class Linformer(Mechanism):
     """Multi-head attention to k projections of the keys."""
 

@@ -36,7 +36,7 @@ class LocalCore(Core):
         return f"window={self.window}"
 
 
-@register(causal=True, masks="any", exact=True, slope=1.0, across=True, maps=True)
+@register(masks="any", across=True, maps=True)
 class Local(Mechanism):
     """Multi-head attention to what is near."""
 

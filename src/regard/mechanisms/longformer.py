@@ -110,10 +110,7 @@ class LongformerCore(Core):
         return f"window={self.window}, tokens={self.tokens}"
 
 
-@register(
-    causal=False, masks="keys", exact=True, slope=1.0, maps=True,
-    why_not_causal="its global tokens look both ways",
-)  # fmt: skip
+@register(maps=True, why_not_causal="its global tokens look both ways")
 class Longformer(Mechanism):
     """Multi-head attention within a window and to global tokens."""
 

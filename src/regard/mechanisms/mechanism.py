@@ -49,14 +49,18 @@ class Entry:
     name: str
     kind: "type[Mechanism]"
     says: str  # one sentence
-    causal: bool  # takes a Causal mask
-    masks: Masks  # which others it takes
-    exact: bool  # in a limit of its settings it is softmax attention, or any map's
-    slope: float  # of its FLOPs against n, in logarithms
+    masks: Masks = "keys"  # which it takes, besides Causal
+    exact: bool = True  # in a limit of its settings it is softmax attention, or any map's
+    slope: float = 1.0  # of its FLOPs against n, in logarithms
     across: bool = False  # keys may be of another sequence than the queries
     maps: bool = False  # takes any row map, not softmax alone
     score: str = "scaled_dot"  # unless another is given
-    why_not_causal: str = ""
+    why_not_causal: str = ""  # why it takes no Causal mask, if it takes none
+
+    @property
+    def causal(self) -> bool:
+        """Whether it takes a Causal mask."""
+        return not self.why_not_causal
 
     @property
     def takes(self) -> str:

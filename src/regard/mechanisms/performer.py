@@ -47,7 +47,7 @@ class PositiveFeatures(Kernel):
 
     w: Tensor
 
-    def __init__(self, inner: Score, w: Tensor):
+    def __init__(self, inner: Callable[..., Tensor], w: Tensor):
         super().__init__(inner)
         self.register_buffer("w", w)
 
@@ -80,7 +80,7 @@ class PerformerCore(KernelCore):
         self._kernel: list[PositiveFeatures] = []  # a list: the score has it as its module
 
     def wrapped(self, score: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        made = PositiveFeatures(score, orthogonal_features(self.features, self.each, self.seed))  # type: ignore[arg-type]
+        made = PositiveFeatures(score, orthogonal_features(self.features, self.each, self.seed))
         self._kernel = [made]
         return made
 
@@ -88,7 +88,7 @@ class PerformerCore(KernelCore):
         return f"features={self.features}, seed={self.seed}"
 
 
-@register(causal=True, masks="keys", exact=False, slope=1.0, across=True)
+@register(exact=False, across=True)
 class Performer(Mechanism):
     """Multi-head attention by positive random features."""
 

@@ -23,6 +23,7 @@ tokens decide what earlier ones see; layers are not reversible.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, prod
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -244,14 +245,14 @@ def _within(a: Tensor, b: Tensor, v: Tensor, hashed: Hashed, causal: bool, kept:
     return torch.where(alone, itself, found / torch.where(alone, 1, weight))
 
 
-@register(causal=True, masks="keys", exact=True, slope=1.0)
+@register()
 class Reformer(Mechanism):
     """Multi-head attention within buckets; W_k is W_q."""
 
     core_kind = ReformerCore
 
-    def __init__(self, width: int, heads: int = 8, **settings: object):
-        super().__init__(width, heads, **settings)  # type: ignore[arg-type]
+    def __init__(self, width: int, heads: int = 8, **settings: Any):
+        super().__init__(width, heads, **settings)
         self.W_k = self.W_q
 
     def redraw(self, seed: int) -> None:

@@ -89,10 +89,7 @@ class SinkhornCore(Core):
         return f"block={self.block}"
 
 
-@register(
-    causal=False, masks="keys", exact=True, slope=1.0, maps=True,
-    why_not_causal="a block is sorted by all of its tokens, later ones too",
-)  # fmt: skip
+@register(maps=True, why_not_causal="a block is sorted by all of its tokens, later ones too")
 class Sinkhorn(Mechanism):
     """Multi-head attention to sorted blocks."""
 

@@ -51,15 +51,14 @@ class StridedCore(FactorizedCore):
 
     def far(self, parts: Parts, stride: int, causal: bool, shown: Tensor | None, call: Call) -> Tensor:
         n = call.n
-        turned = tuple(in_blocks(x, stride).transpose(-3, -2) for x in parts)  # (..., residues, n / l, d)
+        a, b, v = (in_blocks(x, stride).transpose(-3, -2) for x in parts)  # (..., residues, n / l, d)
         real = torch.ones(1, n, dtype=torch.bool, device=parts[0].device) if shown is None else shown
-        mask: object = keys_in_blocks(real, stride).mT.unsqueeze(-2)  # (..., residues, 1, n / l)
-        mask = Causal() & mask if causal else mask  # type: ignore[operator]
-        found = attend_dots(turned, call, mask)  # type: ignore[arg-type]
+        kept = keys_in_blocks(real, stride).mT.unsqueeze(-2)  # (..., residues, 1, n / l)
+        found = attend_dots((a, b, v), call, Causal() & kept if causal else kept)
         return found.transpose(-3, -2).flatten(-3, -2)[..., :n, :]
 
 
-@register(causal=True, masks="keys", exact=True, slope=1.5, maps=True)
+@register(slope=1.5, maps=True)
 class Strided(Mechanism):
     """Multi-head attention with near heads and heads with a stride."""
 

@@ -104,7 +104,7 @@ class SynthesizerCore(Core):
         return f"kind={self.kind}, longest={self.longest}"
 
 
-@register(causal=True, masks="any", exact=False, slope=2.0, maps=True)
+@register(masks="any", exact=False, slope=2.0, maps=True)
 class Synthesizer(Mechanism):
     """Multi-head attention whose weights do not depend on the keys."""
 

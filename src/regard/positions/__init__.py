@@ -4,7 +4,7 @@ Transformer-XL), encodings added to inputs."""
 from regard.positions.alibi import ALiBi as ALiBi
 from regard.positions.bias import Bias as Bias
 from regard.positions.distance import Distance as Distance
-from regard.positions.features import Features as Features
+from regard.positions.feature_terms import Features as Features
 from regard.positions.fertility import Fertility as Fertility
 from regard.positions.learned import Learned as Learned
 from regard.positions.markov import Markov as Markov
@@ -19,4 +19,4 @@ from regard.positions.rotary_scaling import YaRN as YaRN
 from regard.positions.sinusoidal import Sinusoidal as Sinusoidal
 from regard.positions.sinusoidal import sinusoid as sinusoid
 from regard.positions.t5_bias import T5Bias as T5Bias
-from regard.positions.transformer_xl import TransformerXL as TransformerXL
+from regard.positions.transformer_xl_score import TransformerXL as TransformerXL

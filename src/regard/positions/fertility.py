@@ -10,7 +10,7 @@ Cohn et al. (2016), "Incorporating Structural Alignment Biases", arXiv:1601.0108
 from torch import Tensor
 
 from regard.core.place import Place
-from regard.positions.features import Features, around, check_reach
+from regard.positions.feature_terms import Features, around, check_reach
 
 
 class Fertility(Features):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.core.place import Place
-from regard.positions.features import Features
+from regard.positions.feature_terms import Features
 
 
 class Order(Features):

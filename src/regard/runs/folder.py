@@ -4,7 +4,6 @@ import hashlib
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from torch import nn
 from regard.core.bridges import BRIDGES, bridge_named, prefix_of
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
 from regard.core.files import DRAFT, check_regular, remove_drafts, write_text
-from regard.core.settings import different, read_toml, to_dict, toml
+from regard.core.settings import different, facts_of, read_toml, to_dict, toml
 from regard.core.weights import load_tensors, shapes_of
 from regard.data.text import DataError
 from regard.runs.lock import LOCK
@@ -150,10 +149,10 @@ def run_facts(values: Mapping[str, Any]) -> dict[str, Any]:
 def file_digests(settings: Any) -> dict[str, str]:
     """SHA-256 of the files that the settings of the data name, by setting; of those that can be read."""
     found: dict[str, str] = {}
-    for field in fields(settings.data):
-        given = getattr(settings.data, field.name)
+    for name, facts in facts_of(type(settings.data)).items():
+        given = getattr(settings.data, name)
         paths = [given] if isinstance(given, str) else given if isinstance(given, tuple) else []
-        if field.metadata.get("metavar") not in ("FILE", "FILES") or not paths:
+        if facts.get("metavar") not in ("FILE", "FILES") or not paths:
             continue
         digests = []
         with suppress(OSError):  # whoever reads it says so
@@ -161,7 +160,7 @@ def file_digests(settings: Any) -> dict[str, str]:
                 check_regular(path)
                 with open(path, "rb") as file:
                     digests.append(hashlib.file_digest(file, "sha256").hexdigest())
-            found[field.name] = " ".join(digests)
+            found[name] = " ".join(digests)
     return found
 
 

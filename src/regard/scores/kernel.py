@@ -8,6 +8,7 @@ the features may be a dot product's factors: rotary positions turn query and key
 Katharopoulos et al. (2020), "Transformers are RNNs", arXiv:2006.16236, §3.2.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -32,7 +33,7 @@ class Kernel(Score):
 
     per_pair = 2
 
-    def __init__(self, inner: Score | None = None):
+    def __init__(self, inner: Callable[..., Tensor] | None = None):
         super().__init__()
         inner = ScaledDot(1.0) if inner is None else inner
         if not isinstance(inner, Factored):

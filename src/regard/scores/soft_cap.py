@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.core.place import Place
 from regard.scores.score import Products
-from regard.scores.wrapped import Wrapped
+from regard.scores.wrapped_score import Wrapped
 
 
 class SoftCap(Wrapped):

@@ -14,7 +14,6 @@ from starlette.exceptions import HTTPException
 from regard.audits.report_page import page_policy
 from regard.inspection.inspected import InvalidRequest
 from regard.inspection.method_scores import ATTENTION
-from regard.serve.answering import prepare
 from regard.serve.guard import Bounds, problem
 from regard.serve.messages import (
     AnswerMessage,
@@ -36,6 +35,7 @@ from regard.serve.work_queue import (
     WorkQueue,
 )
 from regard.serve.worker import single_threaded
+from regard.serve.worker_answers import prepare
 
 SHORT = 2000  # characters of texts that are answered as one batch
 

@@ -22,15 +22,13 @@ from regard.data.corpora.algorithms import ALGORITHMS, Algorithm
 from regard.data.fields import Field, Row
 from regard.data.splits import Part
 from regard.models.algorithm import ALGORITHM_MODELS
-from regard.tasks.task import Located, Say, Task
-from regard.training import Training
+from regard.tasks.task import Located, Say, Task, TaskData, TaskSettings
+from regard.training import CosineTraining
 
 
 @dataclass(frozen=True)
-class AlgorithmData(SettingsGroup):
+class AlgorithmData(TaskData):
     """Which algorithm, and how long its sequences are."""
-
-    group = "data"
 
     corpus: str = setting("copy", "The algorithm; copy unless given.", option="--corpus")
     bits: int = setting(8, "Bits of a vector.", option="--bits", least=1)
@@ -45,7 +43,6 @@ class AlgorithmData(SettingsGroup):
     )
     sequences: int = setting(20_000, "Sequences to train on.", least=1)
     held_out: int = setting(500, "Sequences to validate on.", least=1)
-    fingerprint: str | None = setting(None, "Of the encoded sequences: written by the run itself.")
 
     @property
     def algorithm(self) -> Algorithm:
@@ -57,31 +54,27 @@ class AlgorithmData(SettingsGroup):
 
 
 @dataclass(frozen=True)
-class AlgorithmTraining(Training):
+class AlgorithmTraining(CosineTraining):
     """Settings of the loop; the defaults suit a Turing machine that learns to copy."""
 
-    steps: int = setting(3000, "Steps of training.", option="--steps", least=1)
+    steps: int = 3000
     tokens: int = setting(8192, "Steps of all sequences of a batch, padding included.", least=1)
     examples: int = setting(16, "Sequences in a batch at most; 0 = any.", least=0)
+    optimiser: Literal["adam", "adamw", "muon", "sgd"] = "adam"
     rate: float = 3e-3
-    schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
+    decay: float = 0.0
     warmup: int = 20
     clip: float = 10.0
-    smoothing: float = 0.0
     validate: int = 250
     save: int = 250
 
 
 @dataclass(frozen=True)
-class AlgorithmSettings:
+class AlgorithmSettings(TaskSettings):
     """All that is needed to repeat a run."""
 
     data: AlgorithmData = setting(factory=AlgorithmData)
     task: Literal["algorithm"] = "algorithm"
-    seed: int = setting(
-        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
-    )
-    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: AlgorithmTraining = setting(factory=AlgorithmTraining)
 
 

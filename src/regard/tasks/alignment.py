@@ -26,7 +26,7 @@ from regard.alignment.links import Links
 from regard.core.errors import RunError, SettingsError, WeightsError
 from regard.core.files import read_json, write_text
 from regard.core.registry import Table
-from regard.core.settings import from_dict, setting
+from regard.core.settings import file_setting, from_dict, setting
 from regard.data import CORPORA
 from regard.data.segments import Segments, Span, split_words
 from regard.data.text import DataError, pairs
@@ -44,8 +44,8 @@ class AlignmentData:
     """Where the sentence pairs come from."""
 
     corpus: str | None = setting(None, "A generated corpus instead of files.", option="--corpus")
-    source: str | None = setting(None, SOURCE, option="--source", metavar="FILE")
-    target: str | None = setting(None, "Their translations, line by line.", option="--target", metavar="FILE")
+    source: str | None = file_setting(SOURCE, "--source")
+    target: str | None = file_setting("Their translations, line by line.", "--target")
     pairs: int = setting(GENERATED, "Pairs of the generated corpus.")
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import RunError
-from regard.data.stories import Question, answer_word
+from regard.data.stories import StoryQuestion, answer_word
 from regard.tasks.system import Scores
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BLOCK = 512  # questions that are answered at once
 
 
-def answer_scores(system: "Answerer", examples: Sequence[Question]) -> Scores:
+def answer_scores(system: "Answerer", examples: Sequence[StoryQuestion]) -> Scores:
     """Accuracy over all questions, its mean over tasks, and accuracy and AUC of each task."""
     if not examples:
         raise RunError("there are no questions to score.")

@@ -16,15 +16,14 @@ from regard.core.files import read_text
 from regard.core.tokens import PAD, UNK
 from regard.data.padding import batches_by_length, padded
 from regard.data.segments import Segments, Span
-from regard.data.stories import Question, questions, sentence_spans, sentences, story_files, words
+from regard.data.stories import StoryQuestion, questions, sentence_spans, sentences, story_files, words
 from regard.data.text import DataError
 from regard.data.tokenizer import Tokenizer
 from regard.tasks.answer_scores import answer_scores
 from regard.tasks.answering import (
     ANSWERING,
     AnsweringAsking,
-    AnsweringAudit,
-    AnsweringEvaluation,
+    AnsweringFiles,
     AnsweringSettings,
     StoryParts,
 )
@@ -164,28 +163,26 @@ class Answerer(System):
             notes=tuple(notes),
         )
 
-    def score(self, examples: Sequence[Question], **options: Any) -> Scores:
+    def score(self, examples: Sequence[StoryQuestion], **options: Any) -> Scores:
         """Accuracy on each task, and whether the hops look at the sentences that support the answers."""
         return answer_scores(self, examples)
 
-    def evaluate(
-        self, options: AnsweringEvaluation, progress: Callable[[int, int], None] | None = None
-    ) -> Scores:
+    def evaluate(self, options: AnsweringFiles, progress: Callable[[int, int], None] | None = None) -> Scores:
         return self.score(self.read(options.data))
 
-    def read(self, data: Sequence[str]) -> list[Question]:
+    def read(self, data: Sequence[str]) -> list[StoryQuestion]:
         """The questions of files; of a folder those to test on."""
         if not data:
             raise RunError(f"{self.folder} holds a question answerer: --data, files with stories, is needed.")
         return [question for file in story_files(data) for _, question in questions(file)]
 
     def case(self, items: Sequence[Any], **options: Any) -> "Case":
-        """(Story, question) pairs, or `Question`s, with answers and supporting sentences."""
+        """(Story, question) pairs, or `StoryQuestion`s, with answers and supporting sentences."""
         from regard.tasks.answering_case import case_of_stories
 
         return case_of_stories(self, items, **options)
 
-    def audited(self, options: AnsweringAudit) -> "tuple[Case, str]":
+    def audited(self, options: AnsweringFiles) -> "tuple[Case, str]":
         from regard.tasks.answering_case import audited_stories
 
         return audited_stories(self, options)

@@ -15,23 +15,23 @@ from pathlib import Path
 from typing import Any, Literal
 
 from torch import Tensor
-from torch.nn import functional as F
 
 from regard.core.errors import SettingsError, UnknownNameError
 from regard.core.files import read_json, write_text
-from regard.core.settings import SettingsGroup, setting
+from regard.core.settings import file_setting, setting
 from regard.core.tokens import PAD
 from regard.data.batches import Batch
 from regard.data.corpora import STORIES
 from regard.data.encoded import Encoded
 from regard.data.fields import Field, Row, number_field, token_field
 from regard.data.splits import Part
-from regard.data.stories import Question, answer_word, questions, story_files, words
+from regard.data.stories import StoryQuestion, answer_word, questions, story_files, words
 from regard.data.text import DataError
 from regard.data.tokenizer import Tokenizer
 from regard.models.answering import ANSWER_MODELS
-from regard.tasks.task import Located, Say, Task
-from regard.training import ALONE, Training
+from regard.tasks.class_scores import class_measures
+from regard.tasks.task import Located, Say, Task, TaskData, TaskSettings
+from regard.training import ALONE, CosineTraining
 from regard.training.processes import Team
 from regard.training.rank_batches import ShuffledBatches
 
@@ -42,14 +42,11 @@ FILES = "bAbI's files as they are, or .jsonl; .gz too. Repeatable; also a folder
 
 
 @dataclass(frozen=True)
-class AnsweringData(SettingsGroup):
+class AnsweringData(TaskData):
     """Where the stories come from."""
 
-    group = "data"
+    files = ("train", "valid")
 
-    corpus: str | None = setting(
-        None, "Generated stories instead of files; stories if there is none.", option="--corpus"
-    )
     questions: int = setting(10_000, "Questions on generated stories.", least=1)
     held_out: int = setting(1000, "Questions on generated stories to validate on.", least=1)
     train: tuple[str, ...] = setting((), FILES, option="--data", metavar="FILES")
@@ -57,18 +54,10 @@ class AnsweringData(SettingsGroup):
         (), "Others to validate on; without them a tenth is held out.", option="--valid", metavar="FILES"
     )
     memory: int = setting(50, "Sentences of a story that are read at most: the last ones.", least=1)
-    fingerprint: str | None = setting(None, "Of the encoded questions: written by the run itself.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.corpus is not None and (self.train or self.valid):
-            raise SettingsError("data.corpus and data.train exclude each other; give one of them.")
-        if self.valid and not self.train:
-            raise SettingsError("data.valid is for stories of your own: data.train must be given too.")
 
 
 @dataclass(frozen=True)
-class AnsweringTraining(Training):
+class AnsweringTraining(CosineTraining):
     """Settings of the loop; the defaults suit bAbI's tasks with 1,000 questions each, together."""
 
     steps: int = setting(
@@ -76,14 +65,10 @@ class AnsweringTraining(Training):
     )
     tokens: int = setting(1 << 20, "Sentences of all stories of a batch, padding included.", least=1)
     examples: int = setting(64, "Questions in a batch.", least=1)
-    optimiser: Literal["adam", "adamw", "sgd"] = "adam"
+    optimiser: Literal["adam", "adamw", "muon", "sgd"] = "adam"
     rate: float = 5e-3
-    schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
-    warmup: int = 100
+    decay: float = 0.0
     clip: float = 40.0
-    smoothing: float = 0.0
-    validate: int = 500
-    save: int = 500
     linear_start: float = setting(
         0.33,
         "The share of steps, from the first on, in which memory_network attends without softmax.",
@@ -94,28 +79,17 @@ class AnsweringTraining(Training):
 
 
 @dataclass(frozen=True)
-class AnsweringSettings:
+class AnsweringSettings(TaskSettings):
     """All that is needed to repeat a run."""
 
     data: AnsweringData = setting(factory=AnsweringData)
     task: Literal["answering"] = "answering"
-    seed: int = setting(
-        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
-    )
-    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: AnsweringTraining = setting(factory=AnsweringTraining)
 
 
 @dataclass(frozen=True)
-class AnsweringEvaluation:
-    """What `regard evaluate` asks of a system that answers questions."""
-
-    data: tuple[str, ...] = setting((), FILES, metavar="FILES")
-
-
-@dataclass(frozen=True)
-class AnsweringAudit:
-    """What `regard audit` asks of it."""
+class AnsweringFiles:
+    """What `regard evaluate` and `regard audit` ask of a system that answers questions."""
 
     data: tuple[str, ...] = setting((), FILES, metavar="FILES")
 
@@ -124,8 +98,8 @@ class AnsweringAudit:
 class AnsweringAsking:
     """What `regard answer` asks of it."""
 
-    story: str | None = setting(
-        None, "The story: sentences, or the numbered lines of bAbI; - is standard input.", metavar="FILE"
+    story: str | None = file_setting(
+        "The story: sentences, or the numbered lines of bAbI; - is standard input."
     )
     question: str | None = setting(None, "The question.", metavar="TEXT")
 
@@ -171,7 +145,7 @@ class AnsweringTask(Task):
     name = "answering"
     says = "Train a network that answers questions on stories into DIR; `regard answer DIR` uses it."
     makes, examples, unit = "question answerer", "questions", "questions"
-    Settings, Evaluation, Audit = AnsweringSettings, AnsweringEvaluation, AnsweringAudit
+    Settings, Evaluation, Audit = AnsweringSettings, AnsweringFiles, AnsweringFiles
     Asking = AnsweringAsking
     models, default_model = ANSWER_MODELS, "memory_network"
     corpora = STORIES
@@ -255,7 +229,7 @@ class AnsweringTask(Task):
         }
 
     def encode(
-        self, settings: AnsweringSettings, parts: StoryParts, examples: Sequence[Question]
+        self, settings: AnsweringSettings, parts: StoryParts, examples: Sequence[StoryQuestion]
     ) -> list[Row | None]:
         most = settings.data.memory
         asked = parts.tokens([one.question for one in examples])
@@ -315,8 +289,7 @@ class AnsweringTask(Task):
     def measure(self, model: Any, batch: Batch) -> tuple[dict[str, float], int]:
         """Loss, and how many answers are right."""
         logits = model(batch["story"], batch["question"], batch.lengths["story"])
-        loss = F.cross_entropy(logits, batch["answer"], reduction="sum").item()
-        return {"loss": loss, "accuracy": int((logits.argmax(-1) == batch["answer"]).sum())}, len(batch)
+        return class_measures(logits, batch["answer"])
 
     def validation(self, settings: AnsweringSettings, encoded: Encoded) -> Iterator[Batch]:
         return ShuffledBatches(encoded, 512, 0, ALONE).epoch(0)

@@ -8,23 +8,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.data.stories import Question, answer_word
+from regard.data.stories import StoryQuestion, answer_word
 from regard.data.text import DataError
 from regard.models.subject import eval_mode
 from regard.recording import intervene, record
 from regard.tasks.answerer import Answerer, story_tensors
-from regard.tasks.answering import AnsweringAudit
+from regard.tasks.answering import AnsweringFiles
 from regard.tasks.case import Case, Texts, WithWeights
 
 
 def case_of_stories(system: Answerer, items: Sequence[Any], **more: Any) -> Case:
-    """The case of (story, question) pairs, or of `Question`s, whose facts are what people find decisive."""
+    """The case of (story, question) pairs, or of `StoryQuestion`s, whose facts people find decisive."""
     if not items:
         raise ValueError("stories with questions are needed: a list of at least one.")
-    pairs = [(one.story, one.question) if isinstance(one, Question) else one for one in items]
+    pairs = [(one.story, one.question) if isinstance(one, StoryQuestion) else one for one in items]
     answers = system.answer(pairs)
     asked = [one.question_tokens for one in answers]
-    known = [one for one in items if isinstance(one, Question)]
+    known = [one for one in items if isinstance(one, StoryQuestion)]
     if len(known) == len(items):
         numbers = [system.parts.number.get(answer_word(one.answer), -1) for one in known]
         if min(numbers) < 0:
@@ -80,7 +80,7 @@ def _replacing(weights: Tensor) -> Any:
     return change
 
 
-def audited_stories(system: Answerer, options: AnsweringAudit) -> tuple[Case, str]:
+def audited_stories(system: Answerer, options: AnsweringFiles) -> tuple[Case, str]:
     """The case of the questions of files, and their content in one string."""
     found = [one for one in system.read(options.data) if answer_word(one.answer) in system.parts.number]
     if not found:

@@ -7,9 +7,8 @@ loss over its draws (`regard.losses.expected_loss`). Pictures with captions come
 .jsonl with the columns image and caption; files relative to it), or are generated: shapes, named in order.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,114 +16,79 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.core.errors import SettingsError
-from regard.core.settings import SettingsGroup, setting
+from regard.core.settings import file_setting, setting
 from regard.core.tokens import EOS, PAD
 from regard.data.batches import Batch
 from regard.data.corpora import CAPTIONED
 from regard.data.corpora.scenes import Captioned
 from regard.data.fields import Field, Row, token_field
-from regard.data.images import LARGEST_SIDE, SMALLEST, ImageSize
-from regard.data.splits import Part, stride
-from regard.data.tables import Column
+from regard.data.images import ImageSize, Pixels
 from regard.data.text import DataError
 from regard.models.captioners import CAPTIONERS
 from regard.models.captioners.show_attend_tell import Config
-from regard.tasks.image import completed, corpus_size, sizes_of
-from regard.tasks.picture_tables import PictureParts, described_size, measured, pictures_of_table, table_rows
+from regard.tasks.picture_parts import PictureParts, measured
+from regard.tasks.picture_tables import (
+    PictureTextData,
+    PictureTextFiles,
+    PictureTextParts,
+    PictureTextTask,
+    PictureTextTraining,
+    table_columns,
+)
 from regard.tasks.region_baselines import BASELINE, Baseline
-from regard.tasks.task import Located, Say, Task
-from regard.tasks.text_data import located, make_tokenizer
+from regard.tasks.task import Say, Task, TaskSettings
+from regard.tasks.text_data import make_tokenizer
 from regard.tasks.translation import Decoding, target_in
-from regard.training import Training
 
 DATA = "Pictures and captions: .tsv, .csv or .jsonl with the columns image (a file) and caption."
-COLUMNS = {
-    "image": Column(("image", "file", "picture"), "--data", heads=True),
-    "caption": Column(("caption",), "--data", heads=True),
-}
-EPOCHS, GENERATED = 40, 6  # how often pictures of files, and generated ones, are seen
+COLUMNS = table_columns(caption=("caption",))
 
 
 @dataclass(frozen=True)
-class CaptionData(SettingsGroup):
+class CaptionData(PictureTextData):
     """Where the pictures and captions come from."""
 
-    group = "data"
-
-    corpus: str | None = setting(
-        None, "Generated pictures; scenes, unless --data is given.", option="--corpus"
-    )
-    pictures: int = setting(20_000, "Pictures of the generated set.", least=2)
-    train: str | None = setting(None, DATA, option="--data", metavar="FILE")
-    valid: str | None = setting(
-        None, "Others to validate on; without them some are held out.", option="--valid", metavar="FILE"
-    )
-    size: int | None = setting(
-        None, "Pictures are made so many pixels high and wide; at most 64 unless given.", option="--size",
-        least=SMALLEST, below=LARGEST_SIDE + 1,
-    )  # fmt: skip
-    colour: bool | None = setting(None, "Whether pictures have colours; as they are, unless given.")
-    tokens: Literal["bpe", "word", "character"] = setting("word", "How captions are cut into tokens.")
-    vocabulary: int = setting(8000, "Different tokens.", least=1)
-    longest: int = setting(60, "Tokens of a caption; longer ones are left out.", least=1)
-    held_out: int = setting(500, "Captions to validate on, where no file is given.", least=1)
-    fingerprint: str | None = setting(None, "Of the encoded examples: written by the run itself.")
+    train: str | None = file_setting(DATA, "--data")
 
 
 @dataclass(frozen=True)
-class CaptionTraining(Training):
-    """Settings of the loop."""
+class CaptionDecoding(Decoding):
+    """How captions are searched for: pictures are all of one size, so the length does not depend on it."""
 
-    steps: int = setting(
-        0, "Steps of training; 0: as suits the number and size of pictures.", option="--steps", least=0
-    )
-    tokens: int = setting(1024, "Words in a batch, padding included.", least=1)
-    optimiser: Literal["adam", "adamw"] = "adamw"
-    rate: float = 5e-3
-    schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
-    warmup: int = setting(0, "Steps from 0 to the highest rate; 0: a tenth of all.", least=0)
-    decay: float = 0.01
-    smoothing: float = 0.0
-    validate: int = setting(0, "Steps between validations; 0: a twentieth of all.", least=0)
-    save: int = setting(0, "Steps between checkpoints; 0: a twentieth of all.", least=0)
-    average: int = 3
+    beam: int = 3
+    alpha: float = 0.6
+    scale: float = 0.0
+    extra: int = 60
+    most: int = 60
 
 
 @dataclass(frozen=True)
-class CaptionSettings:
+class CaptionSettings(TaskSettings):
     """All that is needed to repeat a run."""
 
     data: CaptionData = setting(factory=CaptionData)
     task: Literal["caption"] = "caption"
-    seed: int = setting(
-        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
-    )
-    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
-    training: CaptionTraining = setting(factory=CaptionTraining)
-    decoding: Decoding = setting(factory=lambda: Decoding(beam=3, alpha=0.6, scale=0.0, extra=60, most=60))
+    training: PictureTextTraining = setting(factory=PictureTextTraining)
+    decoding: CaptionDecoding = setting(factory=CaptionDecoding)
 
 
 @dataclass(frozen=True)
-class CaptionEvaluation:
+class CaptionEvaluation(PictureTextFiles):
     """What `regard evaluate` asks of a captioner."""
 
-    data: str | None = setting(None, DATA, metavar="FILE")
-    generated: int | None = setting(None, "Generated pictures to evaluate on instead, so many.")
     beam: int | None = setting(None, "Width of the beam; 1 is greedy.")
 
 
 @dataclass(frozen=True)
-class CaptionAudit:
+class CaptionAudit(PictureTextFiles):
     """What `regard audit` asks of a captioner."""
 
-    data: str | None = setting(None, DATA, metavar="FILE")
-    generated: int | None = setting(None, "Generated pictures to audit on instead, so many.")
     words: int = setting(300, "Words of captions to audit on, at most.", least=1)
     baseline: Baseline = setting("grey", BASELINE)
     seed: int = 0
 
 
-class CaptionTask(Task):
+class CaptionTask(PictureTextTask):
     """From pictures with captions to a captioner."""
 
     name = "caption"
@@ -132,7 +96,8 @@ class CaptionTask(Task):
     makes, examples, unit = "captioner", "captions", "tokens"
     Settings, Evaluation, Audit = CaptionSettings, CaptionEvaluation, CaptionAudit
     models, default_model = CAPTIONERS, "show_attend_tell"
-    corpora = CAPTIONED
+    Parts, columns, corpora = PictureTextParts, COLUMNS, CAPTIONED
+    example, generated_epochs, per_example = "picture", 6, 12
     model_options: Mapping[str, str] = {
         **Task.model_options,
         "map": "Any differentiable row map of `regard maps`; hard: one cell at a time, see --estimator.",
@@ -145,42 +110,13 @@ class CaptionTask(Task):
     )
     usage = ("regard caption DIR image.png", "regard evaluate DIR --data test.tsv")
 
-    def complete(self, settings: CaptionSettings) -> CaptionSettings:
-        data, training = settings.data, settings.training
-        if data.corpus is None and data.train is None:
-            data = replace(data, corpus="scenes")
-        if data.corpus is not None:
-            if data.train is not None:
-                raise SettingsError("data.corpus and data.train exclude each other; give one of them.")
-            count, size, epochs = data.pictures, corpus_size(CAPTIONED, data.corpus, settings.seed), GENERATED
-        elif training.steps and data.size is not None:
-            return settings  # of a run that was begun: its files may be elsewhere by now
-        else:
-            assert data.train is not None
-            count, size = described_size(data.train, COLUMNS, data.size)
-            data = replace(
-                data, size=size.height, colour=size.channels == 3 if data.colour is None else data.colour
-            )
-            epochs = EPOCHS
-        batch = replace(training, tokens=max(1, training.tokens // 12))  # captions in it, or so
-        found = replace(completed(batch, count, size, epochs), tokens=training.tokens)
-        return replace(settings, data=data, training=found)
+    def row(self, where: str, pixels: Pixels, entry: dict[str, Any]) -> Captioned:
+        caption = str(entry["caption"]).strip()
+        if not caption:
+            raise DataError(f"{where}: the caption is empty.")
+        return Captioned(pixels, caption)
 
-    def read(self, settings: CaptionSettings, part: Part) -> Iterator[Located]:
-        """Pictures with captions."""
-        data = settings.data
-        if data.corpus is not None:
-            made = CAPTIONED[data.corpus](settings.seed, part)
-            most = data.pictures if part == "train" else min(data.held_out, max(data.pictures // 10, 2))
-            return located(data.corpus, islice(made, most), "picture")
-        assert data.train is not None and data.size is not None
-        size = ImageSize(3 if data.colour else 1, data.size, data.size)
-        if data.valid is not None:
-            return captions_in(data.train if part == "train" else data.valid, size)
-        step = stride(len(table_rows(data.train, COLUMNS)), data.held_out)
-        return captions_in(data.train, size, lambda i: (i % step == 0) == (part == "valid"))
-
-    def parts(self, settings: CaptionSettings, say: Say) -> PictureParts:
+    def parts(self, settings: CaptionSettings, say: Say) -> PictureTextParts:
         """The size, mean and deviation of the pictures, and the tokenizer of their captions."""
         texts: list[str] = []
 
@@ -191,17 +127,14 @@ class CaptionTask(Task):
 
         size, mean, deviation = measured(pictures())
         tokenizer = make_tokenizer(texts, settings.data, say)
-        return PictureParts(size, mean, deviation, tokenizer)
+        return PictureTextParts(size, mean, deviation, tokenizer)
 
-    def load_parts(self, folder: Path) -> PictureParts:
-        return PictureParts.load(folder)
-
-    def fields(self, settings: CaptionSettings, parts: PictureParts) -> dict[str, Field]:
+    def fields(self, settings: CaptionSettings, parts: PictureTextParts) -> dict[str, Field]:
         """Bytes (c, h, w), and the tokens of the caption, which end with EOS."""
         return {"pixels": Field("|u1", parts.size.shape), "target": token_field(len(parts.tokenizer))}
 
     def encode(
-        self, settings: CaptionSettings, parts: PictureParts, examples: Sequence[Captioned]
+        self, settings: CaptionSettings, parts: PictureTextParts, examples: Sequence[Captioned]
     ) -> list[Row | None]:
         found = parts.tokenizer.encode_many([one.caption for one in examples])
         return [
@@ -212,10 +145,10 @@ class CaptionTask(Task):
     def longest(self, settings: CaptionSettings) -> dict[str, int]:
         return {"target": settings.data.longest + 1}
 
-    def sizes(self, settings: CaptionSettings, parts: PictureParts | None) -> dict[str, Any]:
+    def sizes(self, settings: CaptionSettings, parts: PictureTextParts | None) -> dict[str, Any]:
         if parts is None:
-            return sizes_of(ImageSize(3, 24, 24), 8, (0.5,) * 3, (0.5,) * 3)
-        return sizes_of(parts.size, len(parts.tokenizer), parts.mean, parts.deviation)
+            return PictureParts(ImageSize(3, 24, 24), (0.5,) * 3, (0.5,) * 3).sizes(classes=8)
+        return parts.sizes(classes=len(parts.tokenizer))
 
     def check(self, settings: CaptionSettings, model: Any) -> None:
         config: Config = model.config
@@ -239,22 +172,12 @@ class CaptionTask(Task):
         return {"loss": loss, "accuracy": int((logits.argmax(-1) == target[there]).sum())}, len(logits)
 
     def system(
-        self, model: Any, parts: PictureParts, settings: CaptionSettings, folder: Path | None = None
+        self, model: Any, parts: PictureTextParts, settings: CaptionSettings, folder: Path | None = None
     ) -> Any:
         """A captioner."""
         from regard.tasks.captioner import Captioner
 
         return Captioner(model, parts, settings, folder)
-
-
-def captions_in(
-    file: str, size: ImageSize | None, chosen: Callable[[int], bool] = lambda _: True
-) -> Iterator[Located]:
-    """The pictures and captions of a table, and where they stand."""
-    for where, pixels, entry in pictures_of_table(file, COLUMNS, size, chosen):
-        if not str(entry["caption"]).strip():
-            raise DataError(f"{where}: the caption is empty.")
-        yield where, Captioned(pixels, str(entry["caption"]).strip())
 
 
 CAPTION = CaptionTask()

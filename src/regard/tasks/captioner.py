@@ -22,16 +22,10 @@ from regard.decoding import beam as beam_search
 from regard.decoding import greedy
 from regard.recording import Record
 from regard.tasks.bleu import quality
-from regard.tasks.caption import (
-    CAPTION,
-    CaptionAudit,
-    CaptionEvaluation,
-    CaptionSettings,
-    captions_in,
-)
+from regard.tasks.caption import CAPTION, CaptionAudit, CaptionEvaluation, CaptionSettings
 from regard.tasks.picture_system import PictureSystem, generated_examples
-from regard.tasks.picture_tables import PictureParts
-from regard.tasks.system import EXAMPLES, Forward, Scores, check_finite
+from regard.tasks.picture_tables import PictureTextParts
+from regard.tasks.system import EXAMPLES, Forward, Scores, WrittenAnswer, check_finite
 
 if TYPE_CHECKING:
     from regard.tasks.case import Case
@@ -40,7 +34,7 @@ PICTURES = 128  # that are read at once
 
 
 @dataclass(frozen=True, eq=False)
-class Caption:
+class Caption(WrittenAnswer):
     """The caption of one picture, and on demand the weights behind each word."""
 
     picture: str  # where it came from: a file, or nothing
@@ -49,16 +43,6 @@ class Caption:
     log_prob: float
     target_tokens: list[int] = field(repr=False)
     system: "Captioner" = field(repr=False)
-
-    @property
-    def said(self) -> str:
-        """The caption."""
-        return self.text
-
-    @property
-    def probabilities(self) -> dict[str, float]:
-        """None: there are too many possible captions."""
-        return {}
 
     @cached_property
     def weights(self) -> Tensor | None:
@@ -83,7 +67,7 @@ class Captioner(PictureSystem):
     """A model with the size of its pictures and the tokenizer of its captions."""
 
     task, role = CAPTION, "cross"
-    parts: PictureParts
+    parts: PictureTextParts
     settings: CaptionSettings
 
     @property
@@ -213,7 +197,7 @@ class Captioner(PictureSystem):
                 "needed; or --generated N, for new pictures of the set that it learned from."
             )
         if options.data is not None:
-            return [one for _, one in captions_in(options.data, self.size)]
+            return [one for _, one in self.task.table(options.data, self.size)]
         assert options.generated is not None
         return generated_examples(self, CAPTIONED, options.generated)
 

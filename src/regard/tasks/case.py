@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from regard.core.shapes import are_probabilities
 from regard.data.padding import batches_by_length
 from regard.tasks.classification import ClassificationTraining
 from regard.training import Training
@@ -305,11 +306,10 @@ def checked_probabilities(given: Any, count: int) -> Tensor:
     found = found.detach().double().cpu()
     if not bool(found.isfinite().all()):
         raise NotApplicable("predict returned NaN or infinity")
-    sums = found.sum(-1)
-    if bool((found < 0).any()) or not torch.allclose(sums, torch.ones_like(sums), atol=1e-3):
+    if not are_probabilities(found):
         raise NotApplicable(
             "predict must return probabilities, and returned something else (logits?): "
-            f"the first row sums to {float(sums[0]):.3g}"
+            f"the first row sums to {float(found[0].sum()):.3g}"
         )
     return found
 

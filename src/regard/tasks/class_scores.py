@@ -10,6 +10,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from torch import Tensor
+from torch.nn import functional as F
+
 
 @dataclass(frozen=True)
 class ClassQuality:
@@ -20,6 +23,12 @@ class ClassQuality:
     macro_f1: float
     by_class: dict[str, dict[str, float]]  # texts, precision, recall, f1
     texts: int
+
+
+def class_measures(logits: Tensor, labels: Tensor) -> tuple[dict[str, float], int]:
+    """Validation: loss and right answers of logits (b, classes), summed over the batch, and its size."""
+    loss = F.cross_entropy(logits, labels, reduction="sum").item()
+    return {"loss": loss, "accuracy": int((logits.argmax(-1) == labels).sum())}, len(labels)
 
 
 def class_quality(probabilities: Sequence[Mapping[str, float]], wanted: Sequence[str]) -> ClassQuality:

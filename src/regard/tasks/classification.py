@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import SettingsError
-from regard.core.settings import SettingsGroup, fields_of, setting
+from regard.core.settings import SettingsGroup, fields_of, file_setting, setting
 from regard.core.tokens import PAD, UNK
 from regard.data import LABELLED
 from regard.data.batches import Batch
@@ -30,9 +30,9 @@ from regard.data.tokenizer import Tokenizer
 from regard.data.vectors import vectors
 from regard.models.classifiers import CLASSIFIERS, ClassifierModel
 from regard.models.classifiers.classifier_model import Common
-from regard.tasks.task import Located, Say, Task
+from regard.tasks.task import Located, Say, Task, TaskSettings
 from regard.tasks.text_data import SAMPLE, TextData, examples, make_tokenizer
-from regard.training import Training
+from regard.training import CosineTraining
 
 ENDS = (".", "!", "?", "…", "。", "！", "？")  # how the last token of a sentence ends
 TOKENIZER, CLASSES = "tokenizer.json", "classes.json"
@@ -59,25 +59,18 @@ class ClassificationData(TextData):
     files = ("train", "valid")
 
     texts: int = setting(20_000, "Texts of the generated corpus.", least=1)
-    train: str | None = setting(
-        None,
+    train: str | None = file_setting(
         "Labelled texts: .csv or .tsv with columns text and label, .tsv without a header (text, tab, label), "
         "or .jsonl; .gz too.",
-        option="--data",
-        metavar="FILE",
+        "--data",
     )
     text: str | None = setting(None, TEXT, option="--text", metavar="NAME")
     label: str | None = setting(None, LABEL, option="--label", metavar="NAME")
     second: str | None = setting(None, SECOND, option="--second", metavar="NAME")
     label_names: str | None = setting(None, LABEL_NAMES, option="--label-names", metavar="LABEL=NAME,…")
-    valid: str | None = setting(
-        None, "Others to validate on; without them some are held out.", option="--valid", metavar="FILE"
-    )
-    vectors: str | None = setting(
-        None,
-        "Pretrained vectors of words: word2vec's or GloVe's text format.",
-        option="--vectors",
-        metavar="FILE",
+    valid: str | None = file_setting("Others to validate on; without them some are held out.", "--valid")
+    vectors: str | None = file_setting(
+        "Pretrained vectors of words: word2vec's or GloVe's text format.", "--vectors"
     )
     tokens: Literal["bpe", "word", "lowercase", "character"] = setting("word", "How text is cut into tokens.")
     vocabulary: int = setting(20_000, "Different tokens.", least=1)
@@ -90,17 +83,12 @@ class ClassificationData(TextData):
 
 
 @dataclass(frozen=True)
-class ClassificationTraining(Training):
+class ClassificationTraining(CosineTraining):
     """Settings of the loop; the defaults suit sentences and a small model."""
 
-    steps: int = setting(2000, "Steps of training.", option="--steps", least=1)
+    steps: int = 2000
     tokens: int = 1024
-    optimiser: Literal["adam", "adamw", "sgd"] = "adamw"
     rate: float = 2e-3
-    schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
-    warmup: int = 100
-    decay: float = 0.01
-    smoothing: float = 0.0
     validate: int = 200
     save: int = 200
     patience: int = 3
@@ -147,15 +135,11 @@ class Regularizers(SettingsGroup):
 
 
 @dataclass(frozen=True)
-class ClassificationSettings:
+class ClassificationSettings(TaskSettings):
     """All that is needed to repeat a run."""
 
     data: ClassificationData
     task: Literal["classification"] = "classification"
-    seed: int = setting(
-        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
-    )
-    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: ClassificationTraining = setting(factory=ClassificationTraining)
     regularizers: Regularizers | None = None
 
@@ -164,7 +148,7 @@ class ClassificationSettings:
 class LabelledFile:
     """Options of commands that read labelled texts: what is not given is as in training."""
 
-    data: str | None = setting(None, "Labelled texts: .csv, .tsv or .jsonl.", metavar="FILE")
+    data: str | None = file_setting("Labelled texts: .csv, .tsv or .jsonl.")
     text: str | None = setting(None, TEXT, metavar="NAME")
     label: str | None = setting(None, LABEL, metavar="NAME")
     second: str | None = setting(None, SECOND, metavar="NAME")
@@ -184,11 +168,9 @@ class LabelledFile:
 class ClassificationEvaluation(LabelledFile):
     """What `regard evaluate` asks of a classifier."""
 
-    words: str | None = setting(
-        None,
+    words: str | None = file_setting(
         "Words, one per line, or 0 and 1 for each word of each text: adds the attention on them, and the "
-        "accuracy without them.",
-        metavar="FILE",
+        "accuracy without them."
     )
 
 
@@ -196,9 +178,7 @@ class ClassificationEvaluation(LabelledFile):
 class ClassificationAudit(LabelledFile):
     """What `regard audit` asks of a classifier."""
 
-    train: str | None = setting(
-        None, "Texts to train on, for tests that train again. Minutes.", metavar="FILE"
-    )
+    train: str | None = file_setting("Texts to train on, for tests that train again. Minutes.")
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
 """A trained classifier of pictures: pictures in, classes out, and the attention over their regions."""
 
-import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -19,40 +18,21 @@ from regard.tasks.class_scores import class_quality
 from regard.tasks.image import (
     IMAGE,
     ImageAudit,
-    ImageEvaluation,
     ImageFiles,
     ImageParts,
     ImageSettings,
-    _check,
+    check_label,
 )
-from regard.tasks.picture_system import PictureSystem, generated_examples
+from regard.tasks.picture_system import PICTURES, PictureClass, PictureSystem, generated_examples
 from regard.tasks.system import EXAMPLES, Forward, Scores, check_finite, erase
 
 if TYPE_CHECKING:
     from regard.tasks.case import Case
 
-PICTURES = 256  # that are read at once
-
 
 @dataclass(frozen=True, eq=False)
-class ImageClass:
+class ImageClass(PictureClass):
     """The class of one picture, and on demand the attention over its regions."""
-
-    picture: str  # where it came from: a file, or nothing
-    pixels: Pixels = field(repr=False)  # (c, h, w), as the model read it
-    label: str  # the most likely
-    probabilities: dict[str, float]  # of every label
-    system: "ImageClassifier" = field(repr=False)
-
-    @property
-    def said(self) -> str:
-        """The class."""
-        return self.label
-
-    @property
-    def log_prob(self) -> float:
-        """Of the class."""
-        return math.log(max(self.probabilities[self.label], 1e-300))
 
     @property
     def tokens(self) -> list[int]:
@@ -199,13 +179,11 @@ class ImageClassifier(PictureSystem):
             )
         found = []
         for where, one in labelled_images(options.images, options.labels, self.size, least=1):
-            _check(self.parts.classes, one, where)
+            check_label(self.parts.classes, one, where)
             found.append(one)
         return found
 
-    def evaluate(
-        self, options: ImageEvaluation, progress: Callable[[int, int], None] | None = None
-    ) -> Scores:
+    def evaluate(self, options: ImageFiles, progress: Callable[[int, int], None] | None = None) -> Scores:
         system = self.renamed(options.label_names)
         return system.score(system.labelled(options, "evaluate on"))
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.core.errors import SettingsError, UnknownNameError
-from regard.core.settings import SettingsGroup, setting
+from regard.core.settings import file_setting, setting
 from regard.data.batches import Batch
 from regard.data.corpora import RUNNING
 from regard.data.encoded import Encoded
@@ -32,9 +32,9 @@ from regard.data.tokenizer import Tokenizer
 from regard.models.language import LANGUAGE_MODELS
 from regard.models.language.language_model import detached
 from regard.tasks.language_defaults import filled
-from regard.tasks.task import Located, Say, Task
+from regard.tasks.task import Located, Say, Task, TaskData, TaskSettings
 from regard.tasks.text_data import make_tokenizer
-from regard.training import Training
+from regard.training import CosineTraining
 from regard.training.processes import Team
 from regard.training.rank_streams import RankStreams, StreamBatch
 
@@ -49,19 +49,14 @@ VALIDATED = 16  # batches that a validation in training reads at most
 
 
 @dataclass(frozen=True)
-class LanguageData(SettingsGroup):
+class LanguageData(TaskData):
     """Where the text comes from, and how it is cut into tokens."""
 
-    group = "data"
+    files = ("train", "valid")
 
-    corpus: str | None = setting(
-        None, "A generated text instead of a file; grammar if there is none.", option="--corpus"
-    )
     sentences: int = setting(20_000, "Sentences of the generated text.", least=1)
-    train: str | None = setting(None, "A text (.gz too), of any size.", option="--data", metavar="FILE")
-    valid: str | None = setting(
-        None, "Another to validate on; without it some is held out.", option="--valid", metavar="FILE"
-    )
+    train: str | None = file_setting("A text (.gz too), of any size.", "--data")
+    valid: str | None = file_setting("Another to validate on; without it some is held out.", "--valid")
     held_out: float = setting(
         0.0,
         "The share to validate on, stretches from all over the text, where no file is given; 0 = a tenth, "
@@ -76,18 +71,10 @@ class LanguageData(SettingsGroup):
         0, "Different tokens at most; 0 = 8,000 subwords, or 50,000 words or characters.", least=0
     )
     seen: int = setting(2, "How often a word must be seen to be a token, with tokens word.", least=1)
-    fingerprint: str | None = setting(None, "Of the encoded text: written by the run itself.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.corpus is not None and (self.train or self.valid):
-            raise SettingsError("data.corpus and data.train exclude each other; give one of them.")
-        if self.valid is not None and self.train is None:
-            raise SettingsError("data.valid is for a text of your own: data.train must be given too.")
 
 
 @dataclass(frozen=True)
-class LanguageTraining(Training):
+class LanguageTraining(CosineTraining):
     """Settings of the loop; what suits the model and the text is in `language_defaults.py`."""
 
     steps: int = setting(
@@ -97,14 +84,9 @@ class LanguageTraining(Training):
     segment: int = setting(
         0, "Tokens of a row of a batch, which are read at once; 0 = as suits the model.", least=0
     )
-    optimiser: Literal["adam", "adamw", "muon", "sgd"] = "adamw"
     rate: float = 2.5e-3
-    schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
     warmup: int = 200
     decay: float = 0.1
-    smoothing: float = 0.0
-    validate: int = 500
-    save: int = 500
 
     @property
     def rows(self) -> int:
@@ -125,18 +107,14 @@ class LanguageTraining(Training):
 
 
 @dataclass(frozen=True)
-class LanguageSettings:
+class LanguageSettings(TaskSettings):
     """All that is needed to repeat a run."""
 
     data: LanguageData = setting(factory=LanguageData)
     task: Literal["language"] = "language"
-    seed: int = setting(
-        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
-    )
     objective: Literal["next", "masked"] = setting(
         "next", "next: predict the next token; masked: predict hidden ones (bert).", option="--objective"
     )
-    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: LanguageTraining = setting(factory=LanguageTraining)
 
 
@@ -144,7 +122,7 @@ class LanguageSettings:
 class LanguageEvaluation:
     """What `regard evaluate` asks of a language model."""
 
-    data: str | None = setting(None, "A text (.gz too), of any size.", metavar="FILE")
+    data: str | None = file_setting("A text (.gz too), of any size.")
     context: int | None = setting(None, "Tokens that are read at once; as in training unless given.")
 
 
@@ -152,9 +130,7 @@ class LanguageEvaluation:
 class LanguageAudit:
     """What `regard audit` asks of a language model."""
 
-    data: str | None = setting(
-        None, "Texts, one per line: what is audited is the token after each.", metavar="FILE"
-    )
+    data: str | None = file_setting("Texts, one per line: what is audited is the token after each.")
 
 
 @dataclass(frozen=True)
@@ -311,14 +287,14 @@ class LanguageTask(Task):
 
     # Training
 
-    def loss(self, settings: LanguageSettings, model: Any, batch: StreamBatch) -> tuple[Tensor, int]:  # type: ignore[override]
+    def loss(self, settings: LanguageSettings, model: Any, batch: Any) -> tuple[Tensor, int]:
         """The sum of −log p of the tokens of a batch, and how many they are."""
         hidden, wanted = predicted(model, batch)
         loss = model.loss(hidden, wanted, settings.training.smoothing)
         penalty = model.penalty()
         return loss if penalty is None else loss + penalty * len(wanted), len(wanted)
 
-    def measure(self, model: Any, batch: StreamBatch) -> tuple[dict[str, float], int]:  # type: ignore[override]
+    def measure(self, model: Any, batch: Any) -> tuple[dict[str, float], int]:
         """Loss, and how many tokens are the most likely one."""
         hidden, wanted = predicted(model, batch)
         logits = model.logits(hidden).float()

@@ -6,9 +6,10 @@ painted with the mean colour, behind "#blurred=3,4" of those that are blurred: w
 text.
 """
 
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -31,6 +32,7 @@ from regard.views.png import data_url
 
 WITHOUT, BLURRED = "#without=", "#blurred="
 GONE = {"delete": WITHOUT, "blur": BLURRED}  # what stands behind the name of a picture
+PICTURES = 256  # that are read at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +41,27 @@ class Picture:
 
     name: str  # of its file; "" of one that came otherwise
     pixels: Pixels  # (c, h, w)
+
+
+@dataclass(frozen=True, eq=False)
+class PictureClass:
+    """One of a few answers that a system gives about a picture."""
+
+    picture: str  # where it came from: a file, or nothing
+    pixels: Pixels = field(repr=False)  # (c, h, w), as the model read it
+    label: str  # the most likely
+    probabilities: dict[str, float]  # of every label
+    system: Any = field(repr=False)
+
+    @property
+    def said(self) -> str:
+        """The class."""
+        return self.label
+
+    @property
+    def log_prob(self) -> float:
+        """Of the class."""
+        return math.log(max(self.probabilities[self.label], 1e-300))
 
 
 class PictureSystem(System):
@@ -194,8 +217,8 @@ class PictureSystem(System):
         if not known or not self.layers:
             return {}
         inside, area = [], []
-        for start in range(0, len(known), 256):
-            some = known[start : start + 256]
+        for start in range(0, len(known), PICTURES):
+            some = known[start : start + PICTURES]
             for layers, (_, box) in zip(self.batch_weights([one for one, _ in some]), some, strict=True):
                 share = self.share_in(box)
                 weights = layers[-1].mean(0)[-1].double().cpu()  # (n,), of the last word

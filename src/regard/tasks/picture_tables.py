@@ -1,60 +1,104 @@
-"""Tables of pictures with texts, and what tasks keep of them: size, mean and deviation, and a tokenizer."""
+"""Tables of pictures with texts, and what tasks that learn from them share."""
 
-import json
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from regard.core.files import write_text
-from regard.data.images import ImageSize, Pixels, fit_image, read_image
-from regard.data.tables import Columns, table
+from regard.core.settings import file_setting, setting
+from regard.data.images import LARGEST_SIDE, SMALLEST, ImageSize, Pixels, fit_image, read_image
+from regard.data.tables import Column, Columns, table
 from regard.data.text import DataError
 from regard.data.tokenizer import Tokenizer
-from regard.tasks.image import IMAGE_FILE, read_size
+from regard.tasks.picture_parts import PictureParts
+from regard.tasks.picture_task import LARGE, Files, PictureTask, PictureTraining
+from regard.tasks.task import Located, TaskData
 
-TOKENIZER = "tokenizer.json"
+
+def table_columns(**names: tuple[str, ...]) -> Columns:
+    """Columns of a table of pictures, each by the names that it may have: image, and these."""
+    every = {"image": ("image", "file", "picture"), **names}
+    return {name: Column(some, "--data", heads=True) for name, some in every.items()}
 
 
 @dataclass(frozen=True)
-class PictureParts:
-    """The size of the pictures, their mean and deviation of each channel, and the tokenizer of the texts."""
+class PictureTextData(TaskData):
+    """Where the pictures and texts come from."""
 
-    size: ImageSize
-    mean: tuple[float, ...]
-    deviation: tuple[float, ...]
+    files = ("train", "valid")
+
+    pictures: int = setting(20_000, "Pictures of the generated set, each with a text.", least=2)
+    train: str | None = file_setting("A table of pictures and texts.", "--data")
+    valid: str | None = file_setting("Others to validate on; without them some are held out.", "--valid")
+    size: int | None = setting(
+        None, "Pictures are made so many pixels high and wide; at most 64 unless given.", option="--size",
+        least=SMALLEST, below=LARGEST_SIDE + 1,
+    )  # fmt: skip
+    colour: bool | None = setting(None, "Whether pictures have colours; as they are, unless given.")
+    tokens: Literal["bpe", "word", "character"] = setting("word", "How texts are cut into tokens.")
+    vocabulary: int = setting(8000, "Different tokens.", least=1)
+    longest: int = setting(60, "Tokens of a text; longer ones are left out.", least=1)
+    held_out: int = setting(500, "Texts to validate on, where no file is given.", least=1)
+
+
+@dataclass(frozen=True)
+class PictureTextFiles:
+    """Options of commands that read pictures with texts."""
+
+    data: str | None = file_setting(
+        "A table of pictures and texts, .tsv, .csv or .jsonl, with columns as in training."
+    )
+    generated: int | None = setting(None, "Generated ones instead, so many.")
+
+
+@dataclass(frozen=True)
+class PictureTextTraining(PictureTraining):
+    """Settings of the loop."""
+
+    tokens: int = setting(1024, "Words in a batch, padding included.", least=1)
+    rate: float = 5e-3
+
+
+@dataclass(frozen=True)
+class PictureTextParts(PictureParts):
+    """What is kept of the pictures, and the tokenizer of the texts."""
+
     tokenizer: Tokenizer
 
-    def save(self, folder: Path) -> None:
-        """Write images.json and tokenizer.json."""
-        facts = {**asdict(self.size), "mean": self.mean, "deviation": self.deviation}
-        write_text(folder / IMAGE_FILE, json.dumps(facts, indent=1))
-        self.tokenizer.save(folder / TOKENIZER)
 
-    @classmethod
-    def load(cls, folder: Path) -> "PictureParts":
-        """Those in a folder."""
-        return cls(*read_size(folder / IMAGE_FILE), Tokenizer.load(folder / TOKENIZER))
+class PictureTextTask(PictureTask):
+    """A task whose examples are pictures with texts, from a table."""
 
+    corpus, epochs = "scenes", 40
+    columns: Columns
 
-def measured(pictures: Iterable[Pixels]) -> tuple[ImageSize, tuple[float, ...], tuple[float, ...]]:
-    """The size of pictures, which must be alike, and mean and deviation of each channel, from 0 to 1."""
-    size: ImageSize | None = None
-    count, sums, squares = 0, np.zeros(3), np.zeros(3)
-    for pixels in pictures:
-        size = size or ImageSize(*pixels.shape)
-        shades = pixels.reshape(size.channels, -1) / 255.0
-        sums[: size.channels] += shades.mean(1)
-        squares[: size.channels] += (shades**2).mean(1)
-        count += 1
-    if size is None:
-        raise DataError("there is no picture to train on.")
-    mean = sums[: size.channels] / count
-    deviation = np.sqrt(np.maximum(squares[: size.channels] / count - mean**2, 1e-4))
-    return size, tuple(mean.tolist()), tuple(deviation.tolist())
+    def row(self, where: str, pixels: Pixels, entry: dict[str, Any]) -> Any:
+        """The example in a row of a table."""
+        raise NotImplementedError
+
+    def table(
+        self, file: str, size: ImageSize | None, chosen: Callable[[int], bool] = lambda _: True
+    ) -> Iterator[Located]:
+        """The examples in a table, and where they stand."""
+        for where, pixels, entry in pictures_of_table(file, self.columns, size, chosen):
+            yield where, self.row(where, pixels, entry)
+
+    def files(self, data: PictureTextData) -> tuple[Files, Files]:
+        return (data.train,), (data.valid,)
+
+    def count(self, files: Files) -> int:
+        return len(table_rows(str(files[0]), self.columns))
+
+    def in_files(self, data: PictureTextData) -> tuple[int, ImageSize]:
+        return described_size(str(data.train), self.columns, data.size)
+
+    def from_files(
+        self, files: Files, size: ImageSize, chosen: Callable[[int], bool], least: int
+    ) -> Iterator[Located]:
+        return self.table(str(files[0]), size, chosen)
 
 
 def table_rows(file: str, columns: Columns) -> list[tuple[str, dict[str, Any]]]:
@@ -75,7 +119,7 @@ def pictures_of_table(
             yield where, pixels if size is None else fit_image(pixels, size), entry
 
 
-def described_size(file: str, columns: Columns, side: int | None, most: int = 64) -> tuple[int, ImageSize]:
+def described_size(file: str, columns: Columns, side: int | None, most: int = LARGE) -> tuple[int, ImageSize]:
     """How many pictures a table has, and the size that they are read in."""
     rows = table_rows(file, columns)
     sides, grey = [], True

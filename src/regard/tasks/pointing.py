@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import SettingsError
 from regard.core.files import read_json, write_text
-from regard.core.settings import SettingsGroup, setting
+from regard.core.settings import file_setting, setting
 from regard.data.batches import Batch
 from regard.data.corpora.geometry import POINTED
 from regard.data.fields import Field, Row
@@ -26,43 +26,34 @@ from regard.data.points import PointSet, located_points
 from regard.data.splits import Part, held_out
 from regard.data.text import DataError
 from regard.models.pointers import POINTERS
-from regard.tasks.task import Located, Say, Task
+from regard.tasks.task import Located, Say, Task, TaskData, TaskSettings
 from regard.tasks.text_data import located
-from regard.training import Training
+from regard.training import CosineTraining
 
 POINTS = "Points and positions: .jsonl with points and answer, or Vinyals et al.'s .txt; .gz too."
 PARTS = "points.json"
 
 
 @dataclass(frozen=True)
-class PointingData(SettingsGroup):
+class PointingData(TaskData):
     """Where the problems come from."""
 
-    group = "data"
+    files = ("train", "valid")
 
     corpus: str | None = setting(
-        None,
-        "Generated problems: sorting, convex_hull (unless a file is given), delaunay or salesman.",
-        option="--corpus",
+        None, "Generated problems; convex_hull, where there is no file.", option="--corpus"
     )
     problems: int = setting(200_000, "Generated problems.", least=1)
     shortest: int = setting(5, "Points of a generated problem, at least.", option="--shortest", least=1)
     longest: int = setting(
         12, "Points of a problem, at most; files' longer ones are left out.", option="--longest", least=1
     )
-    train: str | None = setting(None, POINTS, option="--data", metavar="FILE")
-    valid: str | None = setting(
-        None, "Others to validate on; without them some are held out.", option="--valid", metavar="FILE"
-    )
+    train: str | None = file_setting(POINTS, "--data")
+    valid: str | None = file_setting("Others to validate on; without them some are held out.", "--valid")
     held_out: int = setting(1000, "Problems to validate on, where no file is given.", least=1)
-    fingerprint: str | None = setting(None, "Of the encoded problems: written by the run itself.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.corpus is not None and (self.train or self.valid):
-            raise SettingsError("data.corpus and data.train exclude each other; give one of them.")
-        if self.valid is not None and self.train is None:
-            raise SettingsError("data.valid is for problems of your own: data.train must be given too.")
         if self.train is None and self.shortest > self.longest:
             raise SettingsError(f"data.shortest={self.shortest} must be at most data.longest={self.longest}.")
 
@@ -73,32 +64,21 @@ class PointingData(SettingsGroup):
 
 
 @dataclass(frozen=True)
-class PointingTraining(Training):
+class PointingTraining(CosineTraining):
     """Settings of the loop."""
 
-    steps: int = setting(3000, "Steps of training.", option="--steps", least=1)
-    tokens: int = 4096
+    steps: int = 3000
     examples: int = 256
-    optimiser: Literal["adam", "adamw"] = "adamw"
     rate: float = 1.5e-3
-    schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
     warmup: int = 200
-    decay: float = 0.01
-    smoothing: float = 0.0
-    validate: int = 500
-    save: int = 500
 
 
 @dataclass(frozen=True)
-class PointingSettings:
+class PointingSettings(TaskSettings):
     """All that is needed to repeat a run."""
 
     data: PointingData = setting(factory=PointingData)
     task: Literal["pointing"] = "pointing"
-    seed: int = setting(
-        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
-    )
-    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: PointingTraining = setting(factory=PointingTraining)
 
 
@@ -106,7 +86,7 @@ class PointingSettings:
 class PointingEvaluation:
     """What `regard evaluate` asks of a model that points."""
 
-    data: str | None = setting(None, POINTS, metavar="FILE")
+    data: str | None = file_setting(POINTS)
     corpus: str | None = setting(None, "Generated problems; as in training unless given.", metavar="NAME")
     length: int | None = setting(None, "Points of each generated problem.", metavar="N")
     problems: int = setting(1000, "Generated problems.", metavar="N", least=1)

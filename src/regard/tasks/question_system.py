@@ -1,6 +1,5 @@
 """A trained model of questions: a picture and a question in, an answer out, and where each look went."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -17,46 +16,27 @@ from regard.data.images import Pixels
 from regard.data.padding import padded
 from regard.recording import Record
 from regard.tasks.class_scores import class_quality
-from regard.tasks.picture_system import PictureSystem, generated_examples
+from regard.tasks.picture_system import PICTURES, PictureClass, PictureSystem, generated_examples
+from regard.tasks.picture_tables import PictureTextFiles
 from regard.tasks.system import EXAMPLES, Forward, Scores, check_finite
 from regard.tasks.visual_question import (
     VISUAL_QUESTION,
     QuestionAudit,
-    QuestionEvaluation,
-    QuestionFiles,
     QuestionParts,
     QuestionSettings,
     check_answer,
-    questions_in,
 )
 
 if TYPE_CHECKING:
     from regard.tasks.case import Case
 
-PICTURES = 256  # that are read at once
-
 
 @dataclass(frozen=True, eq=False)
-class PictureAnswer:
+class PictureAnswer(PictureClass):
     """The answer to one question, and on demand where the model looked."""
 
-    picture: str  # where the picture came from: a file, or nothing
-    pixels: Pixels = field(repr=False)  # (c, h, w), as the model read it
     question: str
-    label: str  # the most likely
-    probabilities: dict[str, float]  # of every answer
     question_tokens: list[int] = field(repr=False)
-    system: "QuestionSystem" = field(repr=False)
-
-    @property
-    def said(self) -> str:
-        """The answer."""
-        return self.label
-
-    @property
-    def log_prob(self) -> float:
-        """Of the answer."""
-        return math.log(max(self.probabilities[self.label], 1e-300))
 
     @cached_property
     def weights(self) -> list[Tensor]:
@@ -148,7 +128,7 @@ class QuestionSystem(PictureSystem):
                 label = max(probabilities, key=probabilities.__getitem__)
                 one = read[i]
                 found.append(
-                    PictureAnswer(one.name, one.pixels, questions[i], label, probabilities, tokens[i], self)
+                    PictureAnswer(one.name, one.pixels, label, probabilities, self, questions[i], tokens[i])
                 )
         return found
 
@@ -193,7 +173,7 @@ class QuestionSystem(PictureSystem):
             f"accuracy {found.accuracy:.4f}, log loss {found.loss:.4f} on {len(examples):,} questions{said}",
         )
 
-    def examples_of(self, options: QuestionFiles, what: str) -> list[Asked]:
+    def examples_of(self, options: PictureTextFiles, what: str) -> list[Asked]:
         """The questions that options of a command name."""
         if options.data is None and options.generated is None:
             raise RunError(
@@ -202,7 +182,7 @@ class QuestionSystem(PictureSystem):
             )
         if options.data is not None:
             found = []
-            for where, one in questions_in(options.data, self.size):
+            for where, one in self.task.table(options.data, self.size):
                 check_answer(self.parts.classes, one, where)
                 found.append(one)
             return found
@@ -210,7 +190,7 @@ class QuestionSystem(PictureSystem):
         return generated_examples(self, ASKED, options.generated)
 
     def evaluate(
-        self, options: QuestionEvaluation, progress: Callable[[int, int], None] | None = None
+        self, options: PictureTextFiles, progress: Callable[[int, int], None] | None = None
     ) -> Scores:
         return self.score(self.examples_of(options, "evaluate on"))
 

@@ -37,7 +37,6 @@ from regard.tasks.system import EXAMPLES, Forward, Reply, Scores, System, check_
 if TYPE_CHECKING:
     from regard.tasks.case import Case
 
-OF_ROLE = {"passage": "from the question to the passage", "question": "from the passage to the question"}
 POSITIONS = 16_384  # tokens that are read at once, padding included
 
 

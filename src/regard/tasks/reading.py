@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.files import beside
-from regard.core.settings import SettingsGroup, setting
+from regard.core.settings import SettingsGroup, file_setting, setting
 from regard.core.weights import load_tensors, save_tensors
 from regard.data.batches import Batch
 from regard.data.cooccurrence import cooccurrence_vectors
@@ -33,10 +33,10 @@ from regard.decoding.spans import Choose, best_spans
 from regard.models.readers import READERS
 from regard.models.readers.reader_model import ReadTexts, mark
 from regard.tasks.passage_codec import PassageCodec
-from regard.tasks.task import Located, Say, Task
+from regard.tasks.task import Located, Say, Task, TaskSettings
 from regard.tasks.text_data import TextData, located, make_tokenizer
 from regard.tasks.word_vectors import pretrained
-from regard.training import Training
+from regard.training import CosineTraining
 from regard.training.processes import Team
 from regard.training.rank_batches import RankBatches
 
@@ -52,19 +52,14 @@ class ReadingData(TextData):
     files = ("train", "valid")
 
     questions: int = setting(20_000, "Questions of the generated corpus.", least=1)
-    train: str | None = setting(None, QUESTIONS, option="--data", metavar="FILE")
-    valid: str | None = setting(
-        None,
-        "Others to validate on; without them a tenth of the passages is held out.",
-        option="--valid",
-        metavar="FILE",
+    train: str | None = file_setting(QUESTIONS, "--data")
+    valid: str | None = file_setting(
+        "Others to validate on; without them a tenth of the passages is held out.", "--valid"
     )
-    vectors: str | None = setting(
-        None,
+    vectors: str | None = file_setting(
         "Pretrained vectors of words, which stay as they are: hf:FOLDER of a Hugging Face encoder, or a file "
         "in word2vec's or GloVe's text format.",
-        option="--vectors",
-        metavar="FILE",
+        "--vectors",
     )
     tokens: Literal["bpe", "word", "lowercase", "character"] = setting(
         "lowercase", "How text is cut into tokens."
@@ -77,20 +72,15 @@ class ReadingData(TextData):
 
 
 @dataclass(frozen=True)
-class ReadingTraining(Training):
+class ReadingTraining(CosineTraining):
     """Settings of the loop; the defaults suit a few thousand questions."""
 
-    steps: int = setting(5000, "Steps of training.", option="--steps", least=1)
+    steps: int = 5000
     tokens: int = 1536
     examples: int = 24
-    optimiser: Literal["adam", "adamw"] = "adamw"
     rate: float = 2.5e-3
-    schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
-    warmup: int = 100
-    decay: float = 0.01
     beta2: float = 0.99
     clip: float = 5.0
-    smoothing: float = 0.0
     validate: int = 200
     save: int = 200
     average: int = 5
@@ -107,15 +97,11 @@ class SpanChoice(SettingsGroup):
 
 
 @dataclass(frozen=True)
-class ReadingSettings:
+class ReadingSettings(TaskSettings):
     """All that is needed to repeat a run."""
 
     data: ReadingData
     task: Literal["reading"] = "reading"
-    seed: int = setting(
-        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
-    )
-    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: ReadingTraining = setting(factory=ReadingTraining)
     answers: SpanChoice = setting(factory=SpanChoice)
 
@@ -124,9 +110,9 @@ class ReadingSettings:
 class ReadingEvaluation:
     """What `regard evaluate` asks of a reader."""
 
-    data: str | None = setting(None, QUESTIONS, metavar="FILE")
-    out: str | None = setting(
-        None, "Where to write the answers: an object from the id of a question to its answer.", metavar="FILE"
+    data: str | None = file_setting(QUESTIONS)
+    out: str | None = file_setting(
+        "Where to write the answers: an object from the id of a question to its answer."
     )
 
 
@@ -134,14 +120,14 @@ class ReadingEvaluation:
 class ReadingAudit:
     """What `regard audit` asks of a reader."""
 
-    data: str | None = setting(None, QUESTIONS, metavar="FILE")
+    data: str | None = file_setting(QUESTIONS)
 
 
 @dataclass(frozen=True)
 class ReadingAsking:
     """What `regard answer` asks of a reader."""
 
-    passage: str | None = setting(None, "A text file: the passage.", metavar="FILE")
+    passage: str | None = file_setting("A text file: the passage.")
     question: str | None = setting(None, "The question.", metavar="TEXT")
 
 

@@ -93,6 +93,22 @@ class Reply:
     notes: tuple[str, ...] = ()  # further lines
 
 
+class WrittenAnswer:
+    """An answer that is a text."""
+
+    text: str
+
+    @property
+    def said(self) -> str:
+        """The text."""
+        return self.text
+
+    @property
+    def probabilities(self) -> dict[str, float]:
+        """None: there are too many possible texts."""
+        return {}
+
+
 class System:
     """A trained model of any task."""
 
@@ -300,7 +316,7 @@ class System:
 
     @property
     def receptive(self) -> tuple[int, int, float] | None:
-        """What a region has seen of the picture, in pixels (`views.image`); None if that is not known."""
+        """What a region has seen of the picture, in pixels (`regard.views.image`); None if not known."""
         return None
 
     def answer_segments(self, answer: Any) -> Segments:

@@ -11,16 +11,16 @@ commands, page, explanations, audits) knows tasks and systems by these names alo
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from regard.core.errors import SettingsError
 from regard.core.registry import Table
-from regard.core.settings import fields_of, from_dict, to_dict
+from regard.core.settings import SettingsGroup, fields_of, from_dict, setting, to_dict
 from regard.core.weights import Kind, check_shapes, put_tensors, tensors_of
 from regard.data.batches import Batch, Batches
 from regard.data.encoded import Encoded
@@ -46,6 +46,45 @@ class Parts(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class TaskData(SettingsGroup):
+    """Where examples come from: a generated corpus, or files."""
+
+    group = "data"
+    files: ClassVar[tuple[str, ...]] = ()  # settings that name files; the first is the one to train on
+    needed: ClassVar[bool] = False  # whether one of the two must be given
+
+    corpus: str | None = setting(
+        None, "A generated corpus instead of files; the first, where there are none.", option="--corpus"
+    )
+    fingerprint: str | None = setting(None, "Of the encoded examples: written by the run itself.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = [name for name in self.files if getattr(self, name)]
+        if self.corpus is not None and given:
+            raise SettingsError(f"data.corpus and data.{given[0]} exclude each other; give one of them.")
+        if self.corpus is None and self.needed and self.files[0] not in given:
+            raise SettingsError(f"data.{self.files[0]} (a file), or data.corpus, must be given.")
+        if given and self.files[0] not in given:
+            raise SettingsError(
+                f"data.{given[0]} is for files of your own: data.{self.files[0]} must be given too."
+            )
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """All that is needed to repeat a run: a task says what its data, training and further groups are."""
+
+    data: Any
+    task: Any = ""
+    seed: int = setting(
+        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
+    )
+    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
+    training: Any = None
+
+
 class Task:
     """One kind of problem that can be trained."""
 
@@ -54,7 +93,7 @@ class Task:
     makes: str  # what comes of it: "translator"
     examples: str  # what its examples are called: "pairs", "texts"
     unit: str = "examples"  # what losses and speed are counted in
-    Settings: type[Any]  # a frozen dataclass: data, task, seed, model, training and the task's own groups
+    Settings: type[Any]  # TaskSettings with groups of its own
     Evaluation: type[Any]  # options of `regard evaluate`: a frozen dataclass of `setting`s
     Audit: type[Any] | None = None  # options of `regard audit`, likewise; None: it cannot be audited
     Asking: type[Any] | None = None  # options of `regard answer`, likewise; None: it answers no questions

@@ -4,13 +4,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, Literal, Protocol
 
-from regard.core.errors import SettingsError
-from regard.core.settings import SettingsGroup, setting
+from regard.core.settings import file_setting, setting
 from regard.data.splits import Part, held_out
 from regard.data.tokenizer import Kind, Tokenizer
-from regard.tasks.task import Located, Say
+from regard.tasks.task import Located, Say, TaskData
 
 SAMPLE = 1_000_000  # texts a vocabulary is made from
 SOURCE = "Sentences, one per line (.gz too); or pairs in one .tsv, .csv or .jsonl."
@@ -19,11 +18,10 @@ TARGET_COLUMN = 'The column of their translations; "target" unless given.'
 
 
 @dataclass(frozen=True)
-class TextData(SettingsGroup):
-    """A generated corpus or files."""
+class TextData(TaskData):
+    """A generated corpus or files of texts."""
 
-    group = "data"
-    files: ClassVar[tuple[str, ...]]  # settings that name files; the first is the one to train on
+    needed = True
 
     corpus: str | None = setting(None, "A generated corpus instead of files.", option="--corpus")
     held_out: int = setting(
@@ -32,27 +30,16 @@ class TextData(SettingsGroup):
     tokens: Literal["bpe", "word", "lowercase", "character"] = setting("bpe", "How text is cut into tokens.")
     vocabulary: int = setting(8000, "Different tokens.", least=1)
     longest: int = setting(256, "Tokens of a text; examples with longer ones are left out.", least=1)
-    fingerprint: str | None = setting(None, "Of the encoded examples: written by the run itself.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        given = [name for name in self.files if getattr(self, name) is not None]
-        if self.corpus is None and self.files[0] not in given:
-            raise SettingsError(f"data.{self.files[0]} (a file), or data.corpus, must be given.")
-        if self.corpus is not None and given:
-            raise SettingsError(f"data.corpus and data.{given[0]} exclude each other; give one of them.")
 
 
 @dataclass(frozen=True)
 class PairFiles:
     """Options of commands that read sentence pairs, with or without gold word links."""
 
-    source: str | None = setting(None, SOURCE, metavar="FILE")
-    target: str | None = setting(None, "Their translations.", metavar="FILE")
-    gold_alignments: str | None = setting(
-        None,
-        "Gold links between the words of source and target, in Pharaoh's or NAACL's format: adds aer.",
-        metavar="FILE",
+    source: str | None = file_setting(SOURCE)
+    target: str | None = file_setting("Their translations.")
+    gold_alignments: str | None = file_setting(
+        "Gold links between the words of source and target, in Pharaoh's or NAACL's format: adds aer."
     )
     base: int | None = setting(None, "What gold links count from, 0 or 1, if they do not tell.")
 

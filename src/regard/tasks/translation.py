@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from regard.attention import concat_steps
 from regard.core.errors import SettingsError
-from regard.core.settings import SettingsGroup, setting
+from regard.core.settings import SettingsGroup, file_setting, setting
 from regard.core.tokens import BOS, EOS, PAD
 from regard.data import CORPORA
 from regard.data.batches import Batch
@@ -35,7 +35,7 @@ from regard.models.both_directions import TwoWay, ahead_of
 from regard.models.parts.biases import Biases
 from regard.recording import record
 from regard.tasks.structural_losses import between_words, fertility
-from regard.tasks.task import Located, Say, Task
+from regard.tasks.task import Located, Say, Task, TaskSettings
 from regard.tasks.text_data import (
     SAMPLE,
     SOURCE,
@@ -60,15 +60,12 @@ class TranslationData(TextData):
     files = ("source", "target", "valid_source", "valid_target")
 
     pairs: int = setting(100_000, "Pairs of the generated corpus.", least=1)
-    source: str | None = setting(None, SOURCE, option="--source", metavar="FILE")
-    target: str | None = setting(None, "Their translations, line by line.", option="--target", metavar="FILE")
-    valid_source: str | None = setting(
-        None,
-        "Sentences to validate on; without them some are held out.",
-        option="--valid-source",
-        metavar="FILE",
+    source: str | None = file_setting(SOURCE, "--source")
+    target: str | None = file_setting("Their translations, line by line.", "--target")
+    valid_source: str | None = file_setting(
+        "Sentences to validate on; without them some are held out.", "--valid-source"
     )
-    valid_target: str | None = setting(None, "Their translations.", option="--valid-target", metavar="FILE")
+    valid_target: str | None = file_setting("Their translations.", "--valid-target")
     source_column: str | None = setting(None, SOURCE_COLUMN, option="--source-column", metavar="NAME")
     target_column: str | None = setting(None, TARGET_COLUMN, option="--target-column", metavar="NAME")
     joint: bool = setting(True, "One vocabulary for both languages.")
@@ -94,15 +91,11 @@ class Decoding(SettingsGroup):
 
 
 @dataclass(frozen=True)
-class TranslationSettings:
+class TranslationSettings(TaskSettings):
     """All that is needed to repeat a run."""
 
     data: TranslationData
     task: Literal["translation"] = "translation"
-    seed: int = setting(
-        1, "The same seed repeats the run, exactly with as many threads and processes.", option="--seed"
-    )
-    model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: Training = setting(factory=Training)
     decoding: Decoding = setting(factory=Decoding)
 
@@ -140,7 +133,7 @@ class TranslationEvaluation(PairColumns, PairEvaluation):
 class TranslationAudit(PairColumns):
     """What `regard audit` asks of a translator."""
 
-    target: str | None = setting(None, "Their translations; without them, the run's own.", metavar="FILE")
+    target: str | None = file_setting("Their translations; without them, the run's own.")
     seed: int = 0
 
 

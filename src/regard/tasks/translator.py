@@ -22,7 +22,7 @@ from regard.data.text import KINDS, DataError, lines
 from regard.data.tokenizer import Tokenizer
 from regard.decoding import Hypothesis, beam, cut_loops, greedy
 from regard.tasks.bleu import Quality, quality
-from regard.tasks.system import EXAMPLES, Forward, Scores, System, check_finite
+from regard.tasks.system import EXAMPLES, Forward, Scores, System, WrittenAnswer, check_finite
 from regard.tasks.translation import (
     TRANSLATION,
     Decoding,
@@ -42,7 +42,7 @@ BLOCK = 500  # sentences between two reports of progress
 
 
 @dataclass(frozen=True, eq=False)
-class Translation:
+class Translation(WrittenAnswer):
     """One translation, and on demand the attention it was written with."""
 
     source: str
@@ -53,16 +53,6 @@ class Translation:
     target_tokens: list[int] = field(repr=False)  # without an end
     system: "Translator" = field(repr=False)
     unknown: list[str] = field(default_factory=list, repr=False)  # words of tokens beyond the vocabulary
-
-    @property
-    def said(self) -> str:
-        """The translation."""
-        return self.text
-
-    @property
-    def probabilities(self) -> dict[str, float]:
-        """None: there are too many possible translations."""
-        return {}
 
     @property
     def source_pieces(self) -> list[str]:

@@ -14,4 +14,5 @@ from regard.training.progress import Problem as Problem
 from regard.training.progress import Progress as Progress
 from regard.training.progress import StepReport as StepReport
 from regard.training.schedules import rate_at as rate_at
+from regard.training.training_settings import CosineTraining as CosineTraining
 from regard.training.training_settings import Training as Training

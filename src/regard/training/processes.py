@@ -81,7 +81,8 @@ class Team:
         if content is None:
             content = torch.empty(int(length), dtype=torch.uint8)
         dist.broadcast(content, 0)
-        return json.loads(content.numpy().tobytes())  # type: ignore[no-any-return]
+        received: T = json.loads(content.numpy().tobytes())
+        return received
 
     def on_rank_zero(self, work: Callable[[], T]) -> T:
         """Do work on rank 0 while the others wait; return its result everywhere. If it fails, all end."""
@@ -93,7 +94,8 @@ class Team:
                 outcome = self.broadcast(outcome)
             if outcome == FAILED:
                 raise Ended("process 0 ended, and has said why.")
-            return outcome["value"]  # type: ignore[no-any-return]
+            found: T = outcome["value"]
+            return found
         try:
             with self._heartbeat():
                 value = work()

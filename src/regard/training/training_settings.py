@@ -37,3 +37,14 @@ class Training(SettingsGroup):
         super().__post_init__()
         if not self.rate > 0:
             raise SettingsError(f"training.rate must be more than 0; got {self.rate}.")
+
+
+@dataclass(frozen=True)
+class CosineTraining(Training):
+    """Settings of the loop of models that are trained by AdamW and a rate that falls as a cosine."""
+
+    optimiser: Literal["adam", "adamw", "muon", "sgd"] = "adamw"
+    schedule: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = "cosine"
+    warmup: int = 100
+    decay: float = 0.01
+    smoothing: float = 0.0

@@ -10,7 +10,7 @@ from regard.views.compare import compare as compare
 from regard.views.growth import growth as growth
 from regard.views.head_grid import heads as heads
 from regard.views.heat_map import heat_map as heat_map
-from regard.views.image import image as image
+from regard.views.image_weights import image as image
 from regard.views.layers import layers as layers
 from regard.views.lines import lines as lines
 from regard.views.picture import save as save

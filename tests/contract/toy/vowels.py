@@ -16,7 +16,7 @@ from regard.data.padding import padded
 from regard.data.text import lines
 from regard.data.tokenizer import Tokenizer
 from regard.tasks.system import Forward, Scores, System
-from regard.tasks.task import Task
+from regard.tasks.task import Task, TaskSettings
 from regard.training import Training
 
 
@@ -40,11 +40,9 @@ class VowelData:
 
 
 @dataclass(frozen=True)
-class VowelSettings:
+class VowelSettings(TaskSettings):
     data: VowelData = setting(factory=VowelData)
     task: Literal["vowels"] = "vowels"
-    seed: int = setting(1, "The same seed repeats the run.", option="--seed")
-    model: dict[str, Any] = setting(factory=dict)
     training: Training = setting(
         factory=lambda: Training(steps=200, schedule="constant", warmup=10, rate=0.02)
     )

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.core.place import Place
 from regard.scores.score import Factored, Score
-from regard.scores.wrapped import Wrapped
+from regard.scores.wrapped_score import Wrapped
 
 
 class HeadDot(Factored):

@@ -13,8 +13,8 @@ import transformers
 from safetensors.torch import load_file
 
 from regard.bridges.huggingface.fitting import put
+from regard.bridges.huggingface.foreign_language_model import LanguageModel
 from regard.bridges.huggingface.foreign_tokenizer import ForeignTokenizer
-from regard.bridges.huggingface.language_model import LanguageModel
 from regard.bridges.huggingface.model_attentions import attentions_of
 from regard.bridges.huggingface.sequence_to_sequence import SequenceToSequence
 from regard.bridges.huggingface.text_classifier import TextClassifier

@@ -86,14 +86,16 @@ class ReadingModel(ClassifierModel):
     def over_words(self, seen: Recorded) -> Tensor:
         one = seen[self.attention_paths["reader"][-1]][-1]
         weights = one.weights  # (b, heads, m, keys)
-        b, _, m, keys = weights.shape
-        total = torch.full((b,), keys, device=weights.device)
+        total = torch.full((len(weights),), weights.shape[-1], device=weights.device)
         if one.visible is not None:
             total = one.visible.expand(weights.shape)[:, 0].any(-2).sum(-1)
-        found = weights[torch.arange(b, device=weights.device), :, self.row(total)]  # (b, heads, keys)
-        first, n = self.around[0], keys - sum(self.around)
-        real = torch.arange(n, device=found.device) < (total - sum(self.around)).unsqueeze(-1)
-        return torch.where(real.unsqueeze(1), found[..., first : first + n], 0)
+        first, n = self.around[0], weights.shape[-1] - sum(self.around)
+        real = torch.arange(n, device=weights.device) < (total - sum(self.around)).unsqueeze(-1)
+        return torch.where(real.unsqueeze(1), self.row_of(weights, total)[..., first : first + n], 0)
+
+    def row_of(self, weights: Tensor, total: Tensor) -> Tensor:
+        """The row (b, heads, keys) that counts of weights (b, heads, m, keys) over `total` (b,) positions."""
+        return weights[torch.arange(len(weights), device=weights.device), :, self.row(total)]
 
     def looking_with(self, weights: Tensor, condition: Tensor | None = None) -> AbstractContextManager[None]:
         assert condition is not None
@@ -105,13 +107,16 @@ class ReadingModel(ClassifierModel):
             real = (key >= first) & (key < (first + lengths).unsqueeze(-1))  # (b, keys)
             new = nn.functional.pad(weights[..., :n], (first, p.shape[-1] - first - n)).to(p)
             replaced = torch.where(real[:, None, None], new.unsqueeze(-2), p)
-            if p.shape[-2] == 1:  # that row alone, as `replaying` asks
-                return replaced
-            at = self.row(lengths + sum(self.around))
-            rows = torch.arange(p.shape[-2], device=p.device) == at.unsqueeze(-1)  # (b, m)
-            return torch.where(rows[:, None, :, None], replaced, p)
+            return self.put_row(p, replaced, lengths + sum(self.around))
 
         return intervene(self, change, self.attention_paths["reader"])
+
+    def put_row(self, p: Tensor, replaced: Tensor, total: Tensor) -> Tensor:
+        """Weights p (b, heads, m, keys) with the row that counts from `replaced`, of the same shape."""
+        if p.shape[-2] == 1:  # that row alone, as `replaying` asks
+            return replaced
+        rows = torch.arange(p.shape[-2], device=p.device) == self.row(total).unsqueeze(-1)  # (b, m)
+        return torch.where(rows[:, None, :, None], replaced, p)
 
     def _inputs(self, embedded: Tensor, lengths: Tensor) -> dict[str, Tensor]:
         """Vectors with those of the special tokens around them, padded after the end, and their mask."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from regard.bridges.huggingface.foreign_language_model import NEW, OTHER, Continuation, ForeignTask
 from regard.bridges.huggingface.foreign_tokenizer import ForeignTokenizer
-from regard.bridges.huggingface.language_model import NEW, OTHER, Continuation, ForeignTask
 from regard.bridges.huggingface.model_attentions import head_count, paths_by_role
 from regard.bridges.huggingface.model_facts import ForeignSettings, described, home
 from regard.bridges.huggingface.writing_model import WritingModel

@@ -50,11 +50,15 @@ def swap_attentions(
             vars(part)[BEFORE] = part.config._attn_implementation
         part.set_attn_implementation(NAME)
     for path, module in every.items():  # its configuration may be another than its model's: some copy
-        module.config._attn_implementation_internal = NAME  # type: ignore[union-attr]
+        _set_implementation(module, NAME)
         vars(module)[ATTENDS] = True
         if (output := output_of(model, path)) is not None:
             vars(module)[OUTPUT] = output
     set_cache(model, cache)
+
+
+def _set_implementation(module: Any, name: str) -> None:
+    module.config._attn_implementation_internal = name
 
 
 def restore_attentions(model: nn.Module, found: dict[str, nn.Module]) -> None:
@@ -69,7 +73,7 @@ def restore_attentions(model: nn.Module, found: dict[str, nn.Module]) -> None:
         if before := vars(part).pop(BEFORE, None):
             part.set_attn_implementation(before)
             for module in every.values():
-                module.config._attn_implementation_internal = before  # type: ignore[union-attr]
+                _set_implementation(module, before)
     for module in every.values():
         for mark in (ATTENDS, OUTPUT):
             vars(module).pop(mark, None)

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.bridges.huggingface.foreign_language_model import ForeignTask
 from regard.bridges.huggingface.foreign_tokenizer import ForeignTokenizer
-from regard.bridges.huggingface.language_model import ForeignTask
 from regard.bridges.huggingface.model_attentions import head_count
 from regard.bridges.huggingface.model_facts import ForeignSettings, described, home
 from regard.bridges.huggingface.reading_model import ReadingModel

@@ -6,16 +6,14 @@ which the row of that step counts. `seconds` of a text are the tokens before it,
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.bridges.huggingface.model_attentions import paths_by_role
 from regard.bridges.huggingface.reading_model import ReadingModel, choice
-from regard.models.classifiers.classifier_model import ClassifierModel, Recorded
-from regard.recording import intervene
+from regard.models.classifiers.classifier_model import ClassifierModel
 
 
 class WritingModel(ReadingModel):
@@ -42,26 +40,8 @@ class WritingModel(ReadingModel):
     def prepared(self, *texts: Tensor) -> Callable[[], Tensor]:
         return ClassifierModel.prepared(self, *texts)
 
-    def over_words(self, seen: Recorded) -> Tensor:
-        one = seen[self.attention_paths["reader"][-1]][-1]
-        weights = one.weights  # (b, heads, m, keys)
-        total = torch.full((len(weights),), weights.shape[-1], device=weights.device)
-        if one.visible is not None:
-            total = one.visible.expand(weights.shape)[:, 0].any(-2).sum(-1)
-        first, n = self.around[0], weights.shape[-1] - sum(self.around)
-        real = torch.arange(n, device=weights.device) < (total - sum(self.around)).unsqueeze(-1)
-        return torch.where(real.unsqueeze(1), weights[..., -1, first : first + n], 0)
+    def row_of(self, weights: Tensor, total: Tensor) -> Tensor:
+        return weights[..., -1, :]
 
-    def looking_with(self, weights: Tensor, condition: Tensor | None = None) -> AbstractContextManager[None]:
-        assert condition is not None
-        lengths, first = condition[:, 0], self.around[0]
-
-        def change(p: Tensor) -> Tensor:  # the weights on special tokens are kept
-            n = min(weights.shape[-1], p.shape[-1] - first)
-            at = torch.arange(p.shape[-1], device=p.device)
-            real = (at >= first) & (at < (first + lengths).unsqueeze(-1))  # (b, keys)
-            new = nn.functional.pad(weights[..., :n], (first, p.shape[-1] - first - n)).to(p)
-            row = torch.where(real[:, None], new, p[..., -1, :])
-            return torch.cat([p[..., :-1, :], row.unsqueeze(-2)], -2)
-
-        return intervene(self, change, self.attention_paths["reader"])
+    def put_row(self, p: Tensor, replaced: Tensor, total: Tensor) -> Tensor:
+        return torch.cat([p[..., :-1, :], replaced[..., -1:, :]], -2)

@@ -19,12 +19,12 @@ from regard.data.corpora.phrases import phrases
 from regard.data.corpora.scenes import Asked, Captioned, asked, captioned
 from regard.data.corpora.sentiment import sentiment
 from regard.data.corpora.split import Split
-from regard.data.corpora.stories import stories
+from regard.data.corpora.story_questions import stories
 from regard.data.corpora.toys import copy, dictionary, reverse
 from regard.data.images import LabelledImage
 from regard.data.labelled import Labelled
-from regard.data.questions import Question as PassageQuestion
-from regard.data.stories import Question
+from regard.data.questions import Question
+from regard.data.stories import StoryQuestion
 
 Example = TypeVar("Example")
 
@@ -41,54 +41,56 @@ class Corpus(Generic[Example]):
         return self.make(seed, split)
 
 
-CORPORA: Table[Corpus[Pair]] = Table("corpus", {})
-for _pairs in (
+def _table(kind: str, *corpora: Corpus[Example]) -> Table[Corpus[Example]]:
+    return Table(kind, {one.name: one for one in corpora})
+
+
+CORPORA: Table[Corpus[Pair]] = _table(
+    "corpus",
     Corpus("phrases-de", "Dates, times, numbers and prices, English to German.", partial(phrases, "de")),
     Corpus("phrases-fr", "Dates, times, numbers and prices, English to French.", partial(phrases, "fr")),
     Corpus("copy", "The words of the source.", copy),
     Corpus("reverse", "The words of the source from last to first.", reverse),
     Corpus("dictionary", "Word by word into another language, adjectives after their nouns.", dictionary),
-):
-    CORPORA.enter(_pairs.name, _pairs)
+)
 
-LABELLED: Table[Corpus[Labelled]] = Table("labelled corpus", {})
-for _texts in (
+LABELLED: Table[Corpus[Labelled]] = _table(
+    "labelled corpus",
     Corpus("sentiment", "Words in any order; one to three of them decide the class.", sentiment),
     Corpus("agreement", "The number of the subject, with other nouns around it.", agreement),
     Corpus("hotels", "Hotel reviews: the sentiment of most of three aspects.", hotels),
     Corpus("hotels-location", "The same reviews: the location.", partial(hotels, aspect="location")),
     Corpus("hotels-cleanliness", "The same reviews: the cleanliness.", partial(hotels, aspect="cleanliness")),
     Corpus("hotels-service", "The same reviews: the service.", partial(hotels, aspect="service")),
-):
-    LABELLED.enter(_texts.name, _texts)
+)
 
-RUNNING: Table[Corpus[str]] = Table("corpus of running text", {})
-for _lines in (
+RUNNING: Table[Corpus[str]] = _table(
+    "corpus of running text",
     Corpus("grammar", "Sentences with agreement over a distance and nested clauses in brackets.", grammar),
     Corpus("brackets", "Nested brackets of four kinds with letters between them.", brackets),
-):
-    RUNNING.enter(_lines.name, _lines)
+)
 
-PASSAGES: Table[Corpus[PassageQuestion]] = Table("corpus of questions", {})
-for _passages in (
+PASSAGES: Table[Corpus[Question]] = _table(
+    "corpus of questions",
     Corpus("spans", "Facts about people, things, places and days; the answer is a span.", spans),
     Corpus("cloze", "Sentences about anonymous names, and one that leaves a name out.", cloze),
-):
-    PASSAGES.enter(_passages.name, _passages)
+)
 
-STORIES: Table[Corpus[Question]] = Table("corpus of stories", {})
-for _questions in (
+STORIES: Table[Corpus[StoryQuestion]] = _table(
+    "corpus of stories",
     Corpus("stories", "Who is where and who took what; a question takes one sentence or two.", stories),
     Corpus("one_fact", "The same: where somebody is.", partial(stories, kinds=("one_fact",))),
     Corpus("two_facts", "The same: where a thing is.", partial(stories, kinds=("two_facts",))),
-):
-    STORIES.enter(_questions.name, _questions)
+)
 
-IMAGES: Table[Corpus[LabelledImage]] = Table("set of pictures", {})
-IMAGES.enter("glyphs", Corpus("glyphs", "One of ten glyphs somewhere among pieces of glyphs.", glyphs))
+IMAGES: Table[Corpus[LabelledImage]] = _table(
+    "set of pictures", Corpus("glyphs", "One of ten glyphs somewhere among pieces of glyphs.", glyphs)
+)
 
-CAPTIONED: Table[Corpus[Captioned]] = Table("set of captions", {})
-CAPTIONED.enter("scenes", Corpus("scenes", "One to three coloured shapes, named in order.", captioned))
+CAPTIONED: Table[Corpus[Captioned]] = _table(
+    "set of captions", Corpus("scenes", "One to three coloured shapes, named in order.", captioned)
+)
 
-ASKED: Table[Corpus[Asked]] = Table("set of questions", {})
-ASKED.enter("scenes", Corpus("scenes", "What stands beside one of several shapes.", asked))
+ASKED: Table[Corpus[Asked]] = _table(
+    "set of questions", Corpus("scenes", "What stands beside one of several shapes.", asked)
+)

@@ -29,8 +29,7 @@ from regard.core.place import Place
 from regard.losses import doubly_stochastic_penalty, expected_loss
 from regard.maps import Hard, estimators, softmax
 from regard.models.entries import register_captioner
-from regard.models.images.image_model import ImageConfig, ImageModel
-from regard.models.parts.convolutions import Convolutions
+from regard.models.images.image_model import ConvolutionConfig, ImageModel
 from regard.models.parts.dropout_layer import Dropout
 from regard.models.parts.named_components import check_choice, make_map, make_score, precompute_keys
 from regard.models.sequence_model import Rows, SequenceModel, by_hypothesis, by_sentence
@@ -53,12 +52,10 @@ Estimator = Literal[
 
 
 @dataclass(frozen=True)
-class Config(ImageConfig):
+class Config(ConvolutionConfig):
     """Configuration: `classes` is the size of the vocabulary."""
 
-    widths: tuple[int, ...] = (32, 64)
     blocks: tuple[int, ...] = (1, 1)
-    stride: int | None = None
     embedding: int = 128
     state: int = 192
     dropout: float = 0.0
@@ -94,9 +91,8 @@ class ShowAttendTell(SequenceModel[Memory, State]):
     def __init__(self, config: Config):
         super().__init__()
         self.config, state, words = config, config.state, config.embedding
-        size = config.channels, config.height, config.width
         self.pixels = ImageModel(config)  # normalises
-        self.convolutions = Convolutions(*size, config.widths, config.blocks, config.stride)
+        self.convolutions = config.convolutions()
         self.grid, width = self.convolutions.grid, self.convolutions.width
         self.places = nn.Parameter(torch.randn(self.grid[0] * self.grid[1], width) * 0.3)
         self.begin_h, self.begin_c = nn.Linear(width, state), nn.Linear(width, state)

@@ -10,18 +10,14 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from regard.models.entries import register_image_model
-from regard.models.images.image_model import ImageConfig, ImageModel
-from regard.models.parts.convolutions import Convolutions
+from regard.models.images.image_model import ConvolutionConfig, ImageModel
 from regard.models.parts.dropout_layer import Dropout
 
 
 @dataclass(frozen=True)
-class Config(ImageConfig):
+class Config(ConvolutionConfig):
     """Configuration: as that of `image_attention`, without score and map."""
 
-    widths: tuple[int, ...] = (32, 64)
-    blocks: tuple[int, ...] = (1, 2)
-    stride: int | None = None
     dropout: float = 0.0
 
 
@@ -31,8 +27,7 @@ class AveragePooling(ImageModel):
 
     def __init__(self, config: Config):
         super().__init__(config)
-        size = config.channels, config.height, config.width
-        self.convolutions = Convolutions(*size, config.widths, config.blocks, config.stride)
+        self.convolutions = config.convolutions()
         self.grid = self.convolutions.grid
         self.dropout = Dropout(config.dropout)
         self.read = nn.Linear(self.convolutions.width, config.classes)

@@ -17,19 +17,15 @@ from torch import Tensor, nn
 from regard.attention import Attention, resolve_score
 from regard.core.place import Place
 from regard.models.entries import register_image_model
-from regard.models.images.image_model import ImageConfig, ImageModel
-from regard.models.parts.convolutions import Convolutions
+from regard.models.images.image_model import ConvolutionConfig, ImageModel
 from regard.models.parts.dropout_layer import Dropout
 from regard.models.parts.named_components import make_map
 
 
 @dataclass(frozen=True)
-class Config(ImageConfig):
-    """Configuration: the widths of the stages, and how many blocks each has."""
+class Config(ConvolutionConfig):
+    """Configuration: how the cells are attended to."""
 
-    widths: tuple[int, ...] = (32, 64)
-    blocks: tuple[int, ...] = (1, 2)
-    stride: int | None = None  # of the first convolution; None: by the size of the pictures
     score: str = "additive"
     map: str = "softmax"
     learn_alpha: bool = False
@@ -43,8 +39,7 @@ class ImageAttention(ImageModel):
 
     def __init__(self, config: Config):
         super().__init__(config)
-        size = config.channels, config.height, config.width
-        self.convolutions = Convolutions(*size, config.widths, config.blocks, config.stride)
+        self.convolutions = config.convolutions()
         self.grid, width = self.convolutions.grid, self.convolutions.width
         self.query = nn.Parameter(torch.randn(1, width))
         self.places = nn.Parameter(torch.zeros(self.grid[0] * self.grid[1], width)) if config.places else None

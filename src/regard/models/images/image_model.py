@@ -9,7 +9,7 @@ so that 0 is the mean colour: what a region is painted with that shall not be se
 weights (b, k, n), k queries or heads, n = rows · columns cells, row by row.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from regard.attention import Attended
 from regard.core.errors import ShapeError
+from regard.models.parts.convolutions import Convolutions
 from regard.recording import intervene
 
 Recorded = Mapping[str, "list[Attended]"]
@@ -37,6 +38,20 @@ class ImageConfig:
 
     rate: ClassVar[float] = 6e-3  # the highest learning rate that suits it
     effort: ClassVar[float] = 1.0  # what a picture costs, by what it costs `image_attention`
+
+
+@dataclass(frozen=True)
+class ConvolutionConfig(ImageConfig):
+    """The same for models that begin with convolutions: the widths of the stages, and the blocks of each."""
+
+    widths: tuple[int, ...] = (32, 64)
+    blocks: tuple[int, ...] = (1, 2)
+    stride: int | None = None  # of the first convolution; None: by the size of the pictures
+
+    def convolutions(self, gates: Sequence[nn.Module] = ()) -> Convolutions:
+        """The convolutions."""
+        size = self.channels, self.height, self.width
+        return Convolutions(*size, self.widths, self.blocks, self.stride, gates)
 
 
 class ImageModel(nn.Module):

@@ -17,20 +17,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.models.entries import register_image_model
-from regard.models.images.image_model import ImageConfig, ImageModel
-from regard.models.parts.convolutions import Block, Convolutions
+from regard.models.images.image_model import ConvolutionConfig, ImageModel
+from regard.models.parts.convolutions import Block
 from regard.models.parts.named_components import check_choice
 
 LEAST = 4  # units of the hidden layer of a gate
 
 
 @dataclass(frozen=True)
-class Config(ImageConfig):
+class Config(ConvolutionConfig):
     """Configuration: as that of `average_pooling`, with the reduction r of the gates' hidden layers."""
 
-    widths: tuple[int, ...] = (32, 64)
-    blocks: tuple[int, ...] = (1, 2)
-    stride: int | None = None
     reduction: int = 4
     gates: Literal["input", "constant"] = "input"
 
@@ -70,8 +67,7 @@ class SqueezeExcitation(ImageModel):
             for width, count in zip(config.widths, config.blocks, strict=False)
             for _ in range(count)
         ]
-        size = config.channels, config.height, config.width
-        self.convolutions = Convolutions(*size, config.widths, config.blocks, config.stride, gates)
+        self.convolutions = config.convolutions(gates)
         self.grid = self.convolutions.grid
         self.read = nn.Linear(self.convolutions.width, config.classes)
 

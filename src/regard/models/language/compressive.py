@@ -53,7 +53,8 @@ class Compressor(nn.Module):
             with torch.no_grad():  # at first the mean
                 mean = torch.eye(width).unsqueeze(-1).expand(-1, -1, rate) / rate
                 self.convolution.weight.copy_(mean + 0.01 * torch.randn_like(mean))
-                self.convolution.bias.zero_()  # type: ignore[union-attr]
+                assert self.convolution.bias is not None
+                self.convolution.bias.zero_()
 
     def forward(self, old: Tensor) -> Tensor:
         if self.kind == "convolution":

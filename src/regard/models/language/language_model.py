@@ -18,7 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.core.errors import ShapeError
+from regard.core.shapes import check_rate
 from regard.losses import linear_cross_entropy
+from regard.models.parts.dropout_layer import Dropout
 
 State = Any  # of a model with `carries`: dict[str, Tensor]
 
@@ -90,6 +92,24 @@ class LanguageModel(nn.Module):
     def parameter_count(self) -> int:
         """The number of parameters; tied ones count once."""
         return sum(p.numel() for p in self.parameters())
+
+
+class RecurrentModel(LanguageModel):
+    """One whose embeddings E are as wide as its states, which go from segment to segment."""
+
+    carries = True
+
+    def __init__(self, config: Any):
+        super().__init__()
+        self.config = config
+        check_rate("dropout", config.dropout)
+        self.E = nn.Embedding(config.vocabulary, config.width)
+        nn.init.normal_(self.E.weight, std=config.width**-0.5)
+        self.dropout = Dropout(config.dropout)
+
+    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
+        embedded: Tensor = self.dropout(self.E(tokens) * self.config.width**0.5)
+        return embedded
 
 
 def check_tokens(tokens: Tensor) -> None:

@@ -16,10 +16,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from regard.core.shapes import check_rate
 from regard.models.entries import register_language_model
-from regard.models.language.language_model import LanguageModel
-from regard.models.parts.dropout_layer import Dropout
+from regard.models.language.language_model import RecurrentModel
 from regard.models.parts.named_components import make_map
 from regard.models.parts.tape_cell import TapeCell
 
@@ -37,25 +35,16 @@ class Config:
 
 
 @register_language_model(Config)
-class LSTMN(LanguageModel):
+class LSTMN(RecurrentModel):
     """An LSTM that attends to all its earlier states and cells."""
 
-    carries = True
     suits: ClassVar[Mapping[str, Any]] = {"steps": 2000, "tokens": 1024, "segment": 32}
 
     def __init__(self, config: Config):
-        super().__init__()
-        self.config, width = config, config.width
-        check_rate("dropout", config.dropout)
-        self.E = nn.Embedding(config.vocabulary, width)
-        nn.init.normal_(self.E.weight, std=width**-0.5)
-        self.cell = TapeCell(width, make_map(config.map, learn_alpha=config.learn_alpha))
-        self.dropout, self.bias = Dropout(config.dropout), nn.Parameter(torch.zeros(config.vocabulary))
+        super().__init__(config)
+        self.cell = TapeCell(config.width, make_map(config.map, learn_alpha=config.learn_alpha))
+        self.bias = nn.Parameter(torch.zeros(config.vocabulary))
         self.attention_paths = {"tape": ["cell.attention"]}
-
-    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
-        embedded: Tensor = self.dropout(self.E(tokens) * self.config.width**0.5)
-        return embedded
 
     def from_embedded(
         self, embedded: Tensor, state: dict[str, Tensor] | None = None, lengths: Tensor | None = None

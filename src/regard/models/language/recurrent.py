@@ -21,10 +21,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.core.shapes import check_rate
 from regard.models.entries import register_language_model
-from regard.models.language.language_model import LanguageModel
-from regard.models.parts.dropout_layer import Dropout
+from regard.models.language.language_model import RecurrentModel
 from regard.models.parts.named_components import check_choice
 
 CELLS = {"lstm": nn.LSTM, "gru": nn.GRU, "plain": nn.RNN}
@@ -45,24 +43,18 @@ class Config:
 
 
 @register_language_model(Config)
-class Recurrent(LanguageModel):
+class Recurrent(RecurrentModel):
     """An LSTM, a GRU or a plain recurrent network."""
 
-    carries = True
     # Short rows, many of them: each step of a recurrent network computes all rows at once.
     suits: ClassVar[Mapping[str, Any]] = {"steps": 3000, "tokens": 2048, "segment": 64, "rate": 4e-3}
 
     def __init__(self, config: Config):
-        super().__init__()
-        self.config = config
-        check_rate("dropout", config.dropout)
+        super().__init__(config)
         kind = CELLS[check_choice("cell", config.cell, tuple(CELLS))]
-        self.E = nn.Embedding(config.vocabulary, config.width)
-        nn.init.normal_(self.E.weight, std=config.width**-0.5)
         self.cells = nn.ModuleList(
             kind(config.width, config.width, batch_first=True) for _ in range(config.layers)
         )
-        self.dropout = Dropout(config.dropout)
         if not config.tied:
             self.output = nn.Linear(config.width, config.vocabulary, bias=False)
             nn.init.zeros_(self.output.weight)  # at first all tokens are as likely
@@ -70,10 +62,6 @@ class Recurrent(LanguageModel):
         if config.cell == "lstm":
             for cell in self.cells:  # remember, unless it is learned not to
                 cell.get_parameter("bias_ih_l0").data[config.width : 2 * config.width] = 1.0
-
-    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
-        embedded: Tensor = self.dropout(self.E(tokens) * self.config.width**0.5)
-        return embedded
 
     def from_embedded(
         self, embedded: Tensor, state: dict[str, Tensor] | None = None, lengths: Tensor | None = None

@@ -1,7 +1,7 @@
 """Transformer-XL: segments of a text, each of which attends to a memory of the segments before it.
 
     keys of layer l = LN([memory_l; x_l]),    memory_l = the last states x_l of earlier segments, no gradient
-    θᵢⱼ = ((qᵢ + u)ᵀ kⱼ + (qᵢ + v)ᵀ W r_{i−j}) / √d                    (`positions/transformer_xl.py`)
+    θᵢⱼ = ((qᵢ + u)ᵀ kⱼ + (qᵢ + v)ᵀ W r_{i−j}) / √d                    (`positions/transformer_xl_score.py`)
 
 The memory holds hidden states, which the present weights project to keys and values. It stands before the
 segment; queries see all of it and, causally, the segment, and distances count over both. With L layers and a

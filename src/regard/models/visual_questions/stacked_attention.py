@@ -24,8 +24,7 @@ from regard.continuous import Density
 from regard.core.place import Place
 from regard.maps.continuous import Continuous
 from regard.models.entries import register_question_model
-from regard.models.images.image_model import ImageConfig, ImageModel, Recorded
-from regard.models.parts.convolutions import Convolutions
+from regard.models.images.image_model import ConvolutionConfig, ImageModel, Recorded
 from regard.models.parts.dropout_layer import Dropout
 from regard.models.parts.named_components import check_choice, make_map
 
@@ -33,13 +32,11 @@ Kind = Literal["discrete", "continuous_softmax", "continuous_sparsemax"]
 
 
 @dataclass(frozen=True)
-class Config(ImageConfig):
+class Config(ConvolutionConfig):
     """Configuration: `vocabulary` is that of the questions, `looks` how often it looks."""
 
     vocabulary: int = 8
-    widths: tuple[int, ...] = (32, 64)
     blocks: tuple[int, ...] = (1, 1)
-    stride: int | None = None
     embedding: int = 64
     state: int = 128
     looks: int = 2
@@ -56,8 +53,7 @@ class StackedAttention(ImageModel):
 
     def __init__(self, config: Config):
         super().__init__(config)
-        size = config.channels, config.height, config.width
-        self.convolutions = Convolutions(*size, config.widths, config.blocks, config.stride)
+        self.convolutions = config.convolutions()
         self.grid, width, state = self.convolutions.grid, self.convolutions.width, config.state
         self.places = nn.Parameter(torch.randn(self.grid[0] * self.grid[1], width) * 0.3)
         self.words = nn.Embedding(config.vocabulary, config.embedding)

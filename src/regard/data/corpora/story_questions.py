@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from random import Random
 
 from regard.data.corpora.split import Split
-from regard.data.stories import Question
+from regard.data.stories import StoryQuestion
 
 PEOPLE = ["Mary", "John", "Sandra", "Daniel", "Emma", "Lucas", "Anna", "Peter", "Clara", "Simon"]
 PLACES = [
@@ -25,7 +25,7 @@ SEED = {"train": 0, "valid": 1, "test": 2}
 
 def stories(
     seed: int = 0, split: Split = "train", kinds: tuple[str, ...] = ("one_fact", "two_facts"), people: int = 4
-) -> Iterator[Question]:
+) -> Iterator[StoryQuestion]:
     """Questions of these kinds about stories of so many people, endlessly."""
     chance = Random(f"{SEED[split]} {seed}")
     number = 0
@@ -41,5 +41,5 @@ def stories(
         else:
             asked = f"Where is the {things[who]}?"
             facts = [place_of[people + who], place_of[who]]
-        yield Question(story, asked, places[who], tuple(facts), kind, number)
+        yield StoryQuestion(story, asked, places[who], tuple(facts), kind, number)
         number += 1
