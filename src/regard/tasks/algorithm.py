@@ -41,7 +41,7 @@ class AlgorithmData(TaskData):
         option="--longest",
         least=0,
     )
-    sequences: int = setting(20_000, "Sequences to train on.", least=1)
+    sequences: int = setting(50_000, "Sequences to train on.", least=1)
     held_out: int = setting(500, "Sequences to validate on.", least=1)
 
     @property

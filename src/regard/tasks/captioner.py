@@ -24,7 +24,7 @@ from regard.recording import Record
 from regard.tasks.bleu import quality
 from regard.tasks.caption import CAPTION, CaptionAudit, CaptionEvaluation, CaptionSettings
 from regard.tasks.picture_system import PictureSystem, generated_examples
-from regard.tasks.picture_tables import PictureTextFiles, PictureTextParts
+from regard.tasks.picture_tables import PictureTextParts
 from regard.tasks.system import EXAMPLES, Forward, Scores, WrittenAnswer, check_finite
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Captioner(PictureSystem):
     ) -> Scores:
         return self.score(self.examples_of(options, "evaluate on"), beam=options.beam)
 
-    def examples_of(self, options: PictureTextFiles, what: str) -> list[Captioned]:
+    def examples_of(self, options: CaptionEvaluation | CaptionAudit, what: str) -> list[Captioned]:
         """The captioned pictures that options of a command name."""
         if options.data is None and options.generated is None:
             raise RunError(

@@ -66,7 +66,7 @@ class QuestionSettings(TaskSettings):
 
 @dataclass(frozen=True)
 class QuestionAudit(PictureTextFiles):
-    """What `regard audit` asks of a model of questions."""
+    """What `regard audit` asks."""
 
     baseline: Baseline = setting("grey", BASELINE)
 
