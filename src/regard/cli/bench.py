@@ -128,7 +128,8 @@ def decoding(
         layers(keys)
     except ValueError as error:
         fail(error)
-    measure("certified_step", quick, as_json, plot, keys=keys)
+    command = f"regard bench decoding --keys {keys}"
+    measure("certified_step", quick, as_json, plot, command=command, keys=keys)
 
 
 @bench.command()
