@@ -128,7 +128,7 @@ def decoding(
         layers(keys)
     except ValueError as error:
         fail(error)
-    command = f"regard bench decoding --keys {keys}"
+    command = f"decoding --keys {keys}"
     measure("certified_step", quick, as_json, plot, command=command, keys=keys)
 
 
