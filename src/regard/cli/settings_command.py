@@ -76,7 +76,8 @@ def settings_of(task: Any, model: str | None = None) -> list[dict[str, Any]]:
     rows = []
     for group, kind in setting_groups(task).items():
         facts, own = facts_of(kind), _defaults(task.Settings).get(group)
-        for name, default in (_defaults(kind) if own is None else vars(own)).items():
+        suits = task.suits(model or task.default_model) if group == "training" and task.models else {}
+        for name, default in ((_defaults(kind) if own is None else vars(own)) | suits).items():
             if not dataclasses.is_dataclass(default) and (group or facts[name].get("option")):
                 dotted = f"{group}.{name}" if group else name
                 rows.append(_row(dotted, default, facts[name].get("option"), meaning(kind, name)))

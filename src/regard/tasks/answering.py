@@ -267,12 +267,15 @@ class AnsweringTask(Task):
             return {"vocabulary": 8, "answers": (4, 5), "memory": ages}
         return {"vocabulary": len(parts.tokenizer), "answers": parts.ids, "memory": ages}
 
+    def suits(self, model: str) -> Mapping[str, Any]:
+        return ANSWER_MODELS[model].kind.suits
+
     def resolve(self, values: Mapping[str, Any]) -> Any:
         """As for every task; training that is not given suits the model."""
         model, training = values.get("model") or {}, values.get("training") or {}
         if isinstance(model, Mapping) and isinstance(training, Mapping):
             name = model.get("name", self.default_model)
-            suits = ANSWER_MODELS[name].kind.suits if name in ANSWER_MODELS else {}
+            suits = self.suits(name) if name in ANSWER_MODELS else {}
             values = {**values, "training": {**suits, **training}}
         return super().resolve(values)
 

@@ -255,6 +255,9 @@ class LanguageTask(Task):
     def sizes(self, settings: LanguageSettings, parts: LanguageParts | None) -> dict[str, Any]:
         return {"vocabulary": 8 if parts is None else len(parts.tokenizer)}
 
+    def suits(self, model: str) -> Mapping[str, Any]:
+        return LANGUAGE_MODELS[model].kind.suits
+
     def resolve(self, values: Mapping[str, Any]) -> Any:
         """As for every task; the model for masked tokens is bert, and training suits model and text."""
         model = values.get("model", {})

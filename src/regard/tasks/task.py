@@ -239,6 +239,10 @@ class Task:
         """The trained model, ready to answer."""
         raise NotImplementedError
 
+    def suits(self, model: str) -> Mapping[str, Any]:
+        """Settings of training that suit a model, in the place of the task's where they are not given."""
+        return {}
+
     def resolve(self, values: Mapping[str, Any]) -> Any:
         """Settings from nested mappings, checked and filled in before any work is done."""
         settings = from_dict(self.Settings, {"data": {}, **self.named(values)})

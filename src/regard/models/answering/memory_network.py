@@ -11,10 +11,9 @@ The memory has a fixed number of places. Those that a story leaves empty are vec
 they take part in the softmax and bring nothing, so that a question can find that no sentence matches. Without
 them yes/no questions are learned badly. Under softmax, e empty places are one sink of score log e.
 
-Sukhbaatar, Szlam, Weston & Fergus (2015), "End-To-End Memory Networks", arXiv:1503.08895, §2–4; the empty
-places are those of the authors' code.
-Departs from the paper: logits are of the answers seen in training, not of all words; a cosine instead of
-rates halved every 15 epochs; the linear start lasts for a share of the steps.
+Sukhbaatar, Szlam, Weston & Fergus (2015), "End-To-End Memory Networks", arXiv:1503.08895, §2–4.
+Departs from the paper: it does not speak of empty places; logits are of the answers seen in training, not of
+all words; a cosine instead of rates that are halved; the linear start lasts for a share of the steps.
 """
 
 from collections.abc import Mapping
@@ -46,7 +45,7 @@ class Config(Common):
 class MemoryNetwork(AnswerModel):
     """Hops over the sentences of a story, with position and temporal encoding and linear start."""
 
-    # The authors' rate, decay and norm are of sums over a batch of 32, ours of means.
+    # A rate of 0.01 and a norm of 40 for the sum over a batch of 32, as these are of the mean.
     suits: ClassVar[Mapping[str, Any]] = {
         "steps": 36_000, "examples": 32, "optimiser": "sgd", "rate": 0.32, "decay": 3e-5, "clip": 1.25,
         "validate": 1000, "save": 1000, "average": 5,
