@@ -142,3 +142,13 @@ def test_receptive_fields_are_audited_and_what_is_known_is_not_trained_again(tmp
     found = json.loads(out.read_text(encoding="utf-8"))["17"]["0"]
     assert found["accuracy"] is not None and found["permutation"] is not None
     assert run("audit_receptive_field.py", *given, "--only", "17").startswith("| pixels a cell sees |")
+
+
+def test_the_review_of_the_lecture_has_two_weights_and_one_prediction(files, tmp_path):
+    data = tmp_path / "reviews.tsv"
+    data.write_text("text\tlabel\n" + files["train"].read_text(encoding="utf-8"), encoding="utf-8")
+    out = tmp_path / "pair.html"
+    said = run("review_of_the_lecture.py", "--data", data, "--steps", 3, "--out", out)
+    assert said.count("p(") == 2 and "waste" in out.read_text(encoding="utf-8")
+    with pytest.raises(SystemExit):
+        run("review_of_the_lecture.py", "--data", tmp_path / "nowhere.tsv")

@@ -34,6 +34,11 @@ for dtype in [getattr(torch, name) for name in sys.argv[1:]]:
     linear(
         torch.randn(1, 40, 16, dtype=dtype, requires_grad=True), mask=regard.masks.Causal()
     ).context.sum().backward()
+for dtype in [getattr(torch, name) for name in sys.argv[1:]]:
+    half = torch.float16 if dtype == torch.float64 else torch.bfloat16  # each process compiles two of four
+    for kind in (dtype, half):
+        with torch.no_grad():
+            regard.attend(torch.randn(1, 8).to(kind), torch.randn(200, 8).to(kind), map="entmax15")
 if "float32" in sys.argv:  # steps on codes of keys, which are float32 alone
     for bits in (4, 7):
         cache = regard.memories.Quantised(bits=bits, long=64)

@@ -10,6 +10,7 @@ import regard.alignment.forced_alignment
 import regard.tasks.alignment
 from commands import complaint, run
 from regard.alignment import Links, score
+from regard.alignment.forced_alignment import forced
 from regard.alignment.formats import read, write
 from regard.data import CORPORA
 from regard.runs import fit, resolve
@@ -83,7 +84,17 @@ def test_a_translator_aligns_by_its_attention(there):
     scored = run(
         "evaluate", there / "run", *text(there), "--beam", 1, "--gold-alignments", there / "gold", "--json"
     )
-    assert {"bleu", "aer", "precision", "recall"} <= set(json.loads(scored.stdout))
+    found = json.loads(scored.stdout)
+    assert {"bleu", "aer", "precision", "recall"} <= set(found)
+    pairs = [(p.source, p.target, Links.of(p.alignment)) for p in islice(CORPORA["copy"](seed=1), 150)]
+    system = regard.load(there / "run")
+    view = system.align([pair[:2] for pair in pairs]).view
+    hits, mass, words = 0, 0.0, 0
+    for k, heads in forced(system, [pair[:2] for pair in pairs], view.head):
+        weights = view.correct(heads)
+        for i, j in pairs[k][2].sure:  # in a copy every word has one link
+            hits, mass, words = hits + (weights[j].argmax() == i), mass + weights[j, i], words + 1
+    assert (found["match"], found["weight_on_links"]) == pytest.approx((hits / words, mass / words), abs=1e-6)
 
 
 def test_what_is_loaded_aligns(there):

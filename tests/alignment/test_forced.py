@@ -16,14 +16,7 @@ from regard.data.segments import by_word, segments
 from regard.models import TRANSLATORS
 from regard.tasks.translation import TRANSLATION, Tokenizers
 from regard.tasks.translator import Translation, Translator
-
-PAIRS = [
-    ("the film begins at half past eight", "der Film beginnt um halb neun"),
-    ("  on  the\u00a0third ", "am dritten"),  # three words, whatever stands between them
-    ("eight", "acht Uhr"),
-    ("", "nichts"),
-    ("nothing", " \t"),
-]
+from tasks.translators import PAIRS
 
 
 def system(name, kind="bpe", **settings):

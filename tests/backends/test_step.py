@@ -1,11 +1,14 @@
 """The step backend: a few queries, many keys, no gradient; it gives what the plain steps give."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
 import regard
 from regard.backends import step
 from regard.backends.plain import plain
+from regard.kernels.common import pool
 from regard.masks import Causal, Lengths, Window
 
 SHAPES = {
@@ -18,6 +21,7 @@ SHAPES = {
 }
 MASKS = {"none": None, "causal": Causal(), "window": Causal() & Window(20)}
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
+HALF = (torch.bfloat16, torch.float16)
 
 
 def call(q, k, v, map, mask=None):
@@ -34,7 +38,7 @@ def test_equals_the_plain_steps(map, shapes, mask, dtype, scale):
     torch.manual_seed(0)
     q, k, v = (torch.randn(SHAPES[shapes][i], dtype=dtype) for i in (0, 1, 1))
     made = call(scale * q, k, v, map, MASKS[mask])
-    assert step.takes(made) == (map != "softmax" or "one head" not in shapes)
+    assert step.takes(made)
     torch.testing.assert_close(step.step(made), plain(made)[0], rtol=0, atol=TOLERANCE[dtype] * max(1, scale))
 
 
@@ -52,6 +56,32 @@ def test_threads_share_the_chunks_of_a_group(map, monkeypatch):
     finally:
         torch.set_num_threads(before)
     torch.testing.assert_close(alone, plain(made)[0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("map", step.HALVES)
+def test_python_threads_where_there_is_no_openmp(map, monkeypatch):
+    torch.manual_seed(0)
+    q, k, v = torch.randn(2, 3, 1, 16), torch.randn(2, 1, 9000, 16), torch.randn(2, 1, 9000, 16)
+    made, before = call(q, k, v, map), torch.get_num_threads()
+    alone = step.step(made)
+    monkeypatch.setattr(step, "LEAST", 1)
+    monkeypatch.setattr(pool, "_openmp", lambda: None)
+    try:
+        torch.set_num_threads(2)
+        torch.testing.assert_close(step.step(made), alone, rtol=0, atol=1e-6)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("map", step.HALVES)
+def test_eight_threads_at_once(map):
+    """Each has memory of its own to work in."""
+    torch.manual_seed(0)
+    made = [call(torch.randn(2, 1, 16), *torch.randn(2, 2, 1500 + i, 16), map) for i in range(8)]
+    alone = [step.step(one) for one in made]
+    with ThreadPoolExecutor(8) as threads:
+        for found, wanted in zip(threads.map(step.step, made * 20), alone * 20, strict=True):
+            torch.testing.assert_close(found, wanted, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("map", step.HALVES)
@@ -98,6 +128,60 @@ def test_a_sink_and_a_bias_by_distance(map, groups, alibi, sink):
     assert (made.products().distance is not None) == alibi
 
 
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("shapes", SHAPES)
+@pytest.mark.parametrize("map", step.HALVES)
+def test_half_precision_is_that_of_its_numbers_in_float64(map, shapes, mask, dtype):
+    """Keys are widened as they are read: the context in float32 is that of the definition to rounding."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(SHAPES[shapes][i], dtype=torch.float64).to(dtype) for i in (0, 1, 1))
+    made, exact = call(q, k, v, map, MASKS[mask]), call(q.double(), k.double(), v.double(), map, MASKS[mask])
+    assert step.takes(made)
+    found, wanted = step.step(made), plain(exact)[0]
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), wanted, rtol=0, atol=1e-5)
+    with torch.no_grad():
+        seen = regard.attend(q, k, v, map=map, mask=MASKS[mask])
+    assert torch.equal(seen.context, found.to(dtype))
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("map", step.HALVES)
+def test_half_precision_with_all_numbers_there_are(map, dtype):
+    """Denormal numbers, signed zeros and the largest: each is read as it is."""
+    bits = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(dtype)
+    bits = bits[bits.isfinite() & (bits.abs() <= 60000)].view(-1, 1)
+    q = torch.tensor([[1.0]], dtype=dtype)
+    made = call(q, bits * 1e-4, bits, map)
+    exact = call(q.double(), made.keys.double(), bits.double(), map)
+    torch.testing.assert_close(step.step(made).double(), plain(exact)[0], rtol=1e-5, atol=1e-3)
+
+
+SCORES = {
+    "dot": regard.scores.Dot(),
+    "bilinear": regard.scores.Bilinear(8, 8),
+    "alibi": regard.scores.ScaledDot() + regard.positions.ALiBi(6),
+    "temperature": regard.scores.Temperature("scaled_dot", 0.7),
+    "cosine": regard.scores.Cosine(),
+    "rotary": regard.positions.Rotary(8),
+}
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("score", SCORES)
+def test_scores_of_half_precision(score, dtype):
+    """Scores that leave the keys alone read them as they are; for others keys are made in float32."""
+    torch.manual_seed(0)
+    q, k = torch.randn(2, 6, 2, 8).to(dtype), torch.randn(2, 2, 300, 8).to(dtype)
+    options = {"score": SCORES[score], "map": "entmax15", "groups": 3, "mask": Causal()}
+    with torch.no_grad():
+        seen = regard.attend(q, k, **options)
+        wide = regard.attend(q.float(), k.float(), **options)
+    assert (step.step(seen._call.canonical()) is None) == (score in ("cosine", "rotary"))
+    torch.testing.assert_close(seen.context, wide.context.to(dtype), rtol=1e-2, atol=1e-3)
+
+
 def test_looking_and_dispatch():
     q, k = torch.randn(2, 1, 8), torch.randn(2, 200, 8)
     attention = regard.Attention(map="entmax15")
@@ -112,10 +196,8 @@ def test_looking_and_dispatch():
 def test_what_it_leaves_to_others():
     q, k, v = torch.randn(2, 1, 8), torch.randn(2, 200, 8), torch.randn(2, 200, 8)
     assert step.takes(call(q, k, v, "sparsemax"))
-    assert not step.takes(call(q, k, v, "softmax"))  # nothing is shared: torch's own is as fast
     assert not step.takes(call(q, k[:, :100], v[:, :100], "sparsemax"))  # few keys
     assert not step.takes(call(q.expand(2, 20, 8), k, v, "sparsemax"))  # many queries
-    assert not step.takes(call(q.half(), k.half(), v.half(), "sparsemax"))
     assert not step.takes(call(q, k, v, "fusedmax"))
     assert not step.takes(call(q, k.mT.contiguous().mT, v, "sparsemax"))
     assert not step.takes(call(q, k, v, "sparsemax", torch.rand(1, 200) > 0.5))

@@ -175,7 +175,7 @@ def test_autocast():
 def test_compiled(name):
     torch._dynamo.reset()
     model = ours(name)
-    compiled = torch.compile(model, backend="eager")
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
     assert apart(output(compiled, **inputs(name)), output(tiny(name), **inputs(name))) < NEAR
 
 

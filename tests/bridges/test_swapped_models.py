@@ -180,7 +180,10 @@ def test_a_forward_pass_is_measured_in_turn(tmp_path, monkeypatch):
         ("softmax", 12, 1.05),
         ("entmax15", 16, 0.9),
     ]
-    assert all(row["ratio"] > 0 for row in rows)
+    assert all(row["ratio"] > 0 and row["command"] == "regard bench swapped-model" for row in rows)
+    command = ["bench", "swapped-model", path, "--quick", "--json", "--cpu-time", "--only", "entmax15"]
+    (row,) = json.loads(CliRunner().invoke(app, command, catch_exceptions=False).stdout)
+    assert row["group"] == "entmax15" and row["command"].endswith(" --cpu-time")
     text.write_text("the key")
     found = CliRunner().invoke(app, ["bench", "swapped-model", path, "--text", str(text), "--quick"])
     assert found.exit_code == 2 and "are needed" in found.output

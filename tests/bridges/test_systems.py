@@ -8,10 +8,12 @@ from typer.testing import CliRunner
 
 import regard
 from bridges.tiny_folders import WORDS, folder
-from bridges.tiny_models import tokens, transformers
+from bridges.tiny_models import STACKS, tiny, tokens, transformers
+from bridges.tiny_models import TEXT as TEXT_CONFIG
 from regard.analyses.read_weights import states_of
 from regard.analyses.tokenized import tokenize
 from regard.cli.app import app
+from regard.core.errors import RunError
 from regard.inspection import controls, inspect, resolve_options
 from regard.inspection.inspected import showing
 from regard.inspection.pictures import draw, picture_data
@@ -147,9 +149,9 @@ def test_the_first_token_is_said_first_and_can_be_left_out(opened):
         draw(inspect(opened("classifier"), TEXT), sink=False)
 
 
-@pytest.mark.parametrize("step", [0, 2])
-def test_a_step_of_what_is_written(step, opened):
-    system = opened("stacked")
+@pytest.mark.parametrize(("kind", "step"), [("stacked", 0), ("stacked", 2), ("bart", 0)])
+def test_a_step_of_what_is_written(kind, step, opened):
+    system = opened(kind)
     texts = [TEXT, "the film was very good and witty"]
     case = system.case(texts, step=step)
     for i, answer in enumerate(system.answer(texts, tokens=step + 1)):
@@ -273,6 +275,58 @@ def test_a_model_that_differs_is_found(opened, monkeypatch):
     assert "padded left" in wrong and "padding is not seen" in wrong
     found = CliRunner().invoke(app, ["check", f"hf:{opened('language').name}", "--tokens", "1"])
     assert found.exit_code == 1 and "differ: " in found.output
+
+
+def small(kind, **changes):
+    torch.manual_seed(0)
+    return getattr(transformers, f"{kind}ForSequenceClassification")(
+        getattr(transformers, f"{kind}Config")(**{**TEXT_CONFIG, **changes})
+    ).eval()
+
+
+def test_models_whose_attentions_cannot_be_told_are_refused_by_name(opened):
+    """Never explained wrongly: no interface, one attention for all layers, a head that would be lost."""
+    from regard.bridges.huggingface.opening import system_of
+
+    words = opened("classifier").tokenizer.theirs
+    with pytest.raises(RunError, match="DebertaV2ForSequenceClassification does not call its attention"):
+        system_of(small("DebertaV2"), words)
+    with pytest.raises(RunError, match=r"calls albert\.encoder.* for several layers"):
+        system_of(small("Albert", embedding_size=16), words)
+    bart = transformers.BartForSequenceClassification(transformers.BartConfig(**STACKS))
+    with pytest.raises(RunError, match="BartForSequenceClassification is an encoder–decoder that"):
+        system_of(bart, words)
+
+
+def test_the_head_of_an_encoder_decoder_that_classifies_is_not_lost(tmp_path):
+    from regard.bridges.huggingface.opening import load_model
+
+    transformers.BartForSequenceClassification(transformers.BartConfig(**STACKS)).save_pretrained(tmp_path)
+    assert type(load_model(tmp_path)) is transformers.BartForSequenceClassification
+
+
+def test_a_decoder_that_classifies_is_checked():
+    """Where its text ends it sees by the number of the padding, which is no leak of the attention."""
+    from regard.bridges.huggingface.checking import check_model
+
+    model = small("Llama", num_key_value_heads=2)
+    found = {one.what: one.holds for one in check_model(model, tokens=2)}
+    assert found == {"one pass": True, "padded right": True, "padding is not seen": True}
+
+
+def test_a_cache_that_a_model_cannot_have_is_said(monkeypatch):
+    from regard.bridges.huggingface import checking
+
+    def refused(self, **options):
+        if options.get("cache_implementation") == "quantized":
+            raise ValueError("only supported for models with only full attention layers")
+        return 0.0
+
+    monkeypatch.setattr(checking, "is_optimum_quanto_available", lambda: True)
+    monkeypatch.setattr(checking.Both, "written", refused)
+    *_, last = checking.check_model(tiny("mistral"), tokens=2)
+    assert (last.what, last.difference, last.holds) == ("2 tokens, quantised cache", None, True)
+    assert "only full attention" in last.note
 
 
 def test_claims_are_asked_of_a_classifier_from_elsewhere(tmp_path):

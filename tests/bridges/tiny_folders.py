@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bridges.tiny_models import TEXT, tiny, transformers
+from bridges.tiny_models import STACKS, TEXT, tiny, transformers
 
 WORDS = (
     "[PAD] [BOS] [EOS] [UNK] a the key keys cabinet to is are on table good bad film plot dull witty",
@@ -34,6 +34,13 @@ def classifier():
     return transformers.BertForSequenceClassification(config).eval()
 
 
+def bart():
+    """An encoder–decoder whose texts begin with [BOS], and which must end within the tokens that it has."""
+    torch.manual_seed(0)
+    config = transformers.BartConfig(**STACKS, max_position_embeddings=128, forced_eos_token_id=2)
+    return transformers.BartForConditionalGeneration(config).eval()
+
+
 def folder(kind, where):
     """A folder with a classifier, a language model, a sequence-to-sequence model or an encoder."""
     model, special = {
@@ -41,6 +48,7 @@ def folder(kind, where):
         "encoder": (lambda: tiny("bert"), "[BOS] $A [EOS]"),
         "language": (lambda: tiny("llama"), "[BOS] $A"),
         "stacked": (lambda: tiny("marian"), "$A [EOS]"),
+        "bart": (bart, "[BOS] $A [EOS]"),
     }[kind]
     path = where / kind
     if not path.exists():

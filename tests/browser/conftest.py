@@ -70,6 +70,16 @@ class Watched:
         expect(self.page.locator("[aria-busy]")).to_have_count(0, timeout=20_000)
         return self.page
 
+    def saved(self, file):
+        """The page as it is saved to a file and opened again, without a network."""
+        with self.page.expect_download() as download:
+            self.page.click("#save")
+        download.value.save_as(file)
+        again = Watched(self.page.context.browser.new_context(offline=True).new_page(), "").watch()
+        again.page.goto(file.as_uri())
+        again.settled()
+        return again
+
     def answers(self, panel=0):
         """The answers of a panel by name."""
         cards = self.page.locator(".panel").nth(panel).locator(".card").all()

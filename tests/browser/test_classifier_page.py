@@ -159,17 +159,10 @@ def test_two_texts(watched):
     assert state(page)["second"] == ["bert"] and page.inner_text(".problem") == ""
 
 
-def test_a_saved_page_shows_the_same(watched, browser, pictures):
+def test_a_saved_page_shows_the_same(watched, pictures):
     page = watched.open(f"text={TEXT}&word=4&run=bilstm&method=gradient_x_input&run=queries&head=&method=")
     before = [bars(page, how, panel) for how in CHANGES.values() for panel in (0, 1)]
-    with page.expect_download() as download:
-        page.click("#save")
-    file = pictures / "classifier-saved.html"
-    download.value.save_as(file)
-    context = browser.new_context(offline=True)
-    again = type(watched)(context.new_page(), "").watch()
-    again.page.goto(file.as_uri())
-    again.settled()
+    again = watched.saved(pictures / "classifier-saved.html")
     assert [bars(again.page, how, panel) for how in CHANGES.values() for panel in (0, 1)] == before
     assert scores(again.page) == pytest.approx(
         word_scores(found_by("bilstm"), "gradient_x_input").tolist(), abs=1e-3, rel=1e-2
@@ -177,7 +170,7 @@ def test_a_saved_page_shows_the_same(watched, browser, pictures):
     assert again.page.locator(METHOD).first.is_disabled()
     again.page.locator(".panel").nth(1).locator(f"{HEAD} select").select_option("2")
     assert "head 3 of 3" in again.page.locator(".picture figcaption").nth(1).inner_text()
-    context.close()
+    again.page.context.close()
     assert again.wrong == [] and again.elsewhere == []
 
 

@@ -156,17 +156,10 @@ def test_two_runs_stand_beside_each_other(watched, runs, pictures):
     assert page.locator(".panel").count() == 1
 
 
-def test_a_saved_page_opens_from_a_disk(watched, browser, runs, pictures):
-    page = watched.open(f"text={TEXT}&word=3&run=heads&layer=1&head=2&run=sparse&layer=&head=")
+def test_a_saved_page_opens_from_a_disk(watched, runs, pictures):
+    watched.open(f"text={TEXT}&word=3&run=heads&layer=1&head=2&run=sparse&layer=&head=")
     before = [watched.answers(i) for i in (0, 1)]
-    with page.expect_download() as download:
-        page.click("#save")
-    file = pictures / "saved.html"
-    download.value.save_as(file)
-    context = browser.new_context(offline=True)
-    again = type(watched)(context.new_page(), "").watch()
-    again.page.goto(file.as_uri())
-    again.settled()
+    again = watched.saved(pictures / "saved.html")
     assert [again.answers(i) for i in (0, 1)] == before
     assert again.page.input_value("#text") == TEXT
     caption = again.page.locator(".picture figcaption").first
@@ -177,7 +170,7 @@ def test_a_saved_page_opens_from_a_disk(watched, browser, runs, pictures):
     assert again.columns() == ["du", "ga", "ge"]
     again.page.screenshot(path=pictures / "saved.png", full_page=True)
     assert colours(pictures / "saved.png") > 30
-    context.close()
+    again.page.context.close()
     assert again.wrong == [] and again.elsewhere == []
 
 
@@ -277,7 +270,7 @@ def test_all_text_has_contrast(watched, scheme):
 def test_the_page_says_what_a_run_is_for_and_offers_examples(watched, runs):
     page = watched.open("run=sparse")  # not the first of the server
     system = runs["sparse"].system
-    assert page.inner_text("#about").startswith("Translates sentences. Learned from generated text, copy")
+    assert page.inner_text("#about").startswith("Translates sentences. Learned from generated pairs, copy")
     assert page.input_value("#text") == system.example
     buttons = page.locator("#examples button")
     assert buttons.all_inner_texts() == system.examples and len(set(system.examples)) == 3

@@ -9,7 +9,7 @@ import pytest
 
 from regard.data.long_range import LONG_TASKS
 from regard.data.long_range.listops import WORDS, depth_of, expression, read, value_of
-from regard.data.long_range.long_task import FIRST
+from regard.data.long_range.long_task import FIRST, LongBatches
 from regard.data.long_range.pathfinder import DOT, SIDE
 from regard.data.text_lines import DataError
 
@@ -74,7 +74,7 @@ def test_examples_are_repeated_by_a_seed_and_splits_do_not_overlap(name):
     assert splits.test == again.test
     held = {tuple(one.tokens) for one in splits.validation + splits.test}
     assert len(held) == 24
-    batch = next(splits.batches(8, 0, group=2))
+    batch = LongBatches(splits, 8, 0, group=2).draw()
     assert len(batch) == 8
     for one in batch:
         assert tuple(one.tokens) not in held

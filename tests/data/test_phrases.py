@@ -356,7 +356,7 @@ def test_bad_settings_are_named():
 
 
 def test_the_table_has_every_corpus():
-    assert list(CORPORA) == ["phrases-de", "phrases-fr", "copy", "reverse", "dictionary"]
+    assert list(CORPORA) == ["phrases-de", "phrases-fr", "copy", "reverse", "dictionary", "pronouns"]
     for name, corpus in CORPORA.items():
         assert corpus.name == name
         assert corpus.says.endswith(".")

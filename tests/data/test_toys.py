@@ -6,8 +6,9 @@ from itertools import islice
 import pytest
 
 from regard.data.corpora import copy, dictionary, reverse
+from regard.data.corpora.toys import flip
 
-every_toy = pytest.mark.parametrize("toy", [copy, reverse, dictionary])
+every_toy = pytest.mark.parametrize("toy", [copy, reverse, flip, dictionary])
 
 
 def some(toy, n=2000, **settings):
@@ -25,6 +26,15 @@ def test_reverse():
         n = len(source.split())
         assert target.split() == source.split()[::-1]
         assert alignment == [(i, n - 1 - i) for i in range(n)]
+
+
+def test_flip():
+    for source, target, alignment in some(flip):
+        ours, theirs = source.split(), target.split()
+        whole = len(ours) // 2 * 2
+        pairs = [(ours[i + 1], ours[i]) for i in range(0, whole, 2)]
+        assert theirs == [word for pair in pairs for word in pair] + ours[whole:]
+        assert all(ours[i] == theirs[j] for i, j in alignment)
 
 
 def test_dictionary_is_one_to_one_and_its_order_is_of_the_source():

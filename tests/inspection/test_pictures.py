@@ -162,3 +162,16 @@ def test_unknown_words_are_those_whose_tokens_are_not_in_the_vocabulary():
 def test_a_caption_of_words_does_not_speak_of_words_of_an_answer():
     assert "bilstm over the words of the text" in draw(classified("bilstm")).caption
     assert "word of the answer averaged" in draw(translated("heads")).caption
+
+
+def test_links_are_outlined_in_the_heat_map_and_nowhere_else():
+    found = translated("heads")
+    assert draw(found, links=[(0, 0), (1, 0)]).links == ((0, 0), (1, 0))
+    with pytest.raises(ValueError, match="counted from 0; got"):
+        draw(found, links=[(99, 0)])
+    for wrong in (
+        lambda: draw(found, "lines", links=[(0, 0)]),
+        lambda: draw(classified("bilstm"), links=[(0, 0)]),
+    ):
+        with pytest.raises(InvalidRequest, match="links are drawn in a heat map"):
+            wrong()

@@ -239,9 +239,10 @@ def test_transforms_agree_with_each_other():
     torch.testing.assert_close(vmap(lambda row: entmax(row, 1.2))(x)[0], entmax(x[0], 1.2))
 
 
-def test_compiles_with_what_it_learns():
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_compiles_with_what_it_learns(backend):
     layer, x = Entmax(1.3, learn_alpha=True, heads=2), torch.randn(3, 2, 4, 9, requires_grad=True)
-    compiled = torch.compile(layer, fullgraph=True)
+    compiled = torch.compile(layer, fullgraph=True, backend=backend)
     got, want = compiled(x), layer(x)
     torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
     grads = (torch.autograd.grad(p.square().sum(), (x, *layer.parameters())) for p in (got, want))

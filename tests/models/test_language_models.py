@@ -334,7 +334,7 @@ def test_what_does_not_go_together_is_refused():
         made("gpt")(torch.zeros(3, dtype=torch.long))
 
 
-@pytest.mark.parametrize("positions", ["rotary", "alibi", "learned", "sinusoidal", "none"])
+@pytest.mark.parametrize("positions", ["rotary", "alibi", "nape", "learned", "sinusoidal", "none"])
 @pytest.mark.parametrize("map", ["softmax", "entmax15"])
 def test_gpt_takes_any_positions_and_map_in_parts_as_at_once(positions, map):
     model, tokens = made("gpt", positions=positions, map=map, longest=9), torch.randint(4, V, (2, 9))

@@ -17,6 +17,7 @@ TERMS = {
     "relative": lambda: Relative(D, 2),
     "alibi": lambda: ALiBi(H),
     "alibi for all heads": lambda: ALiBi(1),
+    "alibi in half of the heads": lambda: ALiBi(H, [0.0] * (H // 2) + [1.0] * (H - H // 2)),
     "t5": lambda: T5Bias(H, 8, 6),
     "t5 for all heads": lambda: T5Bias(1, 8, 6),
     "t5 decoder": lambda: T5Bias(H, 4, 6, bidirectional=False),
@@ -94,6 +95,8 @@ def test_alibi_is_the_paper_s():
         assert bias[h, i, j] == -(2.0 ** (-4 * (h + 1))) * abs(i - j)
     with pytest.raises(ValueError, match="heads must be at least 1"):
         ALiBi(0)
+    with pytest.raises(ValueError, match="2 slopes"):
+        ALiBi(2, [1.0])
 
 
 def test_alibi_loses_nothing_far_away():

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -21,8 +22,9 @@ from regard.core.weights import load_tensors
 from regard.runs import fit, load, resolve
 from regard.runs.folder import finished, read_config
 from regard.runs.lock import LOCK, locked
-from regard.training import loop
-from runs.tiny import CLASSIFIER, EVERY, SETTINGS, changed, forked, options
+from regard.tasks import TASKS
+from regard.training import Interrupted, loop
+from runs.tiny import CLASSIFIER, EVERY, SETTINGS, changed, forked, options, settings_of
 
 LAST = "checkpoints/00000012/model.safetensors"
 COMMAND = [sys.executable, "-c", "from regard.cli import main; main()"]
@@ -57,6 +59,16 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path):
         assert json.loads((tmp_path / LOCK).read_text())["pid"] == os.getpid()
 
 
+def test_a_finished_run_does_not_keep_the_lock_of_a_dead_process(tiny_run, tmp_path):
+    folder = shutil.copytree(tiny_run("alignment").folder, tmp_path / "run")
+    (folder / LOCK).write_text("killed when all was done")
+    assert "nothing to resume" in run(*options(folder, "--resume", task="alignment")).stdout
+    assert not (folder / LOCK).exists()
+    with locked(folder):
+        run(*options(folder, "--resume", task="alignment"))
+        assert (folder / LOCK).exists()
+
+
 @pytest.mark.parametrize(
     ("pid", "host", "free"), [(1, None, False), (2**22 + 1, None, True), (1, "far", False)]
 )
@@ -75,10 +87,10 @@ def test_without_locks_of_the_file_system_its_content_decides(tmp_path, monkeypa
             pass
 
 
-def two_at_once(folder, *more):
+def two_at_once(folder, task, *more):
     """Exit codes and last lines of two commands in one folder, begun together."""
     files = [folder.with_name(f"said{k}") for k in range(2)]
-    both = [forked(options(folder, *more), file) for file in files]
+    both = [forked(options(folder, *more, task=task), file) for file in files]
     codes = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in both]
     said = [file.read_text() for file in files]
     assert not any("Traceback" in text for text in said), said
@@ -86,19 +98,30 @@ def two_at_once(folder, *more):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(20))
+@pytest.mark.parametrize("number", range(2 * len(TASKS)))
 def test_two_processes_in_one_folder(tiny_run, tmp_path, number):
-    folder = tmp_path / "run"
-    if number % 2:  # one was interrupted, two go on; otherwise two fresh starts
-        values = changed(SETTINGS, training={"steps": 10 + number})
-        fit(resolve(values), folder)
-    (first, one), (second, two) = two_at_once(folder, *(["--resume"] if number % 2 else []))
+    """Two fresh starts, or two that go on where one was stopped; each task in turn."""
+    folder, task = tmp_path / "run", list(TASKS)[number // 2]
+    if number % 2 and TASKS[task].models:
+        stopped(folder, task)
+    (first, one), (second, two) = two_at_once(folder, task, *(["--resume"] if number % 2 else []))
     assert first == 0 and (second == 0 or "is in use: process" in two or "already holds a run" in two), (
         one,
         two,
     )
-    assert final(folder) == final(tiny_run("translation").folder)
+    assert final(folder) == final(tiny_run(task).folder)
     assert not [name for name in os.listdir(folder) if name.startswith(".")]
+
+
+def stopped(folder, task):
+    """A run that was interrupted after its fifth step."""
+
+    def stop(report):
+        if report.step >= 5:
+            raise Interrupted("here")
+
+    with pytest.raises(Interrupted):
+        fit(resolve(settings_of(task)), folder, listen=stop)
 
 
 # A failed start
@@ -166,10 +189,14 @@ def test_a_full_disk(tiny_run, tmp_path, task, n):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", range(20))
-def test_a_full_disk_at_twenty_places(tiny_run, tmp_path, place):
-    task = ("classification", "translation")[place % 2]
-    assert full_disk(tmp_path / "run", task, tiny_run(task).folder, place * 3 + place // 8)
+@pytest.mark.parametrize("place", range(2 * len(TASKS)))
+def test_a_full_disk_at_twenty_two_places(tiny_run, tmp_path, place):
+    task = list(TASKS)[place % len(TASKS)]
+    with pytest.MonkeyPatch.context() as patch:
+        counted = Full(patch, 1 << 30)
+        assert run(*options(tmp_path / "counted", task=task)).exit_code == 0
+    n = random.Random(place).randrange((1 << 30) - counted.left)
+    assert full_disk(tmp_path / "run", task, tiny_run(task).folder, n)
 
 
 @pytest.mark.slow

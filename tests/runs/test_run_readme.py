@@ -11,7 +11,7 @@ from regard.runs.readme import PARAGRAPH, first_paragraph
 
 def test_it_says_what_a_run_is_for_what_it_learned_from_and_how_good_it_is():
     said = describe(system_of("bilstm"))["about"]
-    assert said.startswith("Sorts texts into 2 classes: ") and "generated text, sentiment (Words in" in said
+    assert said.startswith("Sorts texts into 2 classes: ") and "generated texts, sentiment (Words in" in said
     assert "On validation texts: accuracy" in said and said in (folder_of("bilstm") / "README.md").read_text()
     assert describe(system_of("heads"))["about"].startswith("Translates sentences. Learned from")
 

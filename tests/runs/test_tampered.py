@@ -172,6 +172,7 @@ TRANSLATION = {
     "layers 0": setting("model.layers", 0),
     "dropout 7": setting("model.dropout", 7.0),
     "beam 1e9": setting("decoding.beam", 10**9),
+    "alpha 1e300": setting("decoding.alpha", 1e300),
     "targets without end": setting("decoding.most", 10**12),
     "steps -1": setting("training.steps", -1),
     "an unknown setting": setting("model.widht", 3),
@@ -256,7 +257,80 @@ ALIGNMENT = {
     "rounds -1": setting("alignment.rounds", -1),
     "a flipped bit": flipped,
 }  # fmt: skip
-KINDS = {"translation": TRANSLATION, "classification": CLASSIFICATION, "alignment": ALIGNMENT}
+SIZES, ANSWERS, POINTS = "images.json", "answers.json", "points.json"
+PICTURES = {
+    "sizes a pipe": pipe(SIZES),
+    "sizes a folder": directory(SIZES),
+    "deep sizes": content(SIZES, "[" * DEEP),
+    "sizes of 100 GB": sparse(SIZES),
+    "a width of 1e9": document(SIZES, lambda what: what.update(width=10**9)),
+    "a height of 0": document(SIZES, lambda what: what.update(height=0)),
+    "a mean less": document(SIZES, lambda what: what["mean"].pop() and None),
+    "blocks 1e7": setting("model.blocks", [10**7, 0]),
+    "widths without end": setting("model.widths", [4] * 2000),
+    "unknown map": TRANSLATION["unknown map"],
+    "weights a pipe": pipe(MODEL),
+    "a flipped bit": flipped,
+}
+KINDS = {
+    "translation": TRANSLATION,
+    "classification": CLASSIFICATION,
+    "alignment": ALIGNMENT,
+    "language": {
+        kind: TRANSLATION[kind]
+        for kind in (
+            "unknown map",
+            "width 1e9",
+            "layers 1e9",
+            "layers 1000",
+            "heads 3",
+            "deep TOML",
+            "weights a pipe",
+            "NaN without a digest",
+            "tokenizer a pipe",
+            "gaps in token ids",
+            "a flipped bit",
+        )
+    },
+    "image": PICTURES,
+    "caption": {
+        **PICTURES,
+        "half a tokenizer": cut(TOKENS, 0.5),
+        "alpha 1e9": setting("decoding.alpha", 10**9),
+    },
+    "visual_question": {**PICTURES, "looks 1e7": setting("model.looks", 10**7)},
+    "answering": {
+        "hops 1e7": setting("model.hops", 10**7),
+        "no answers": document(ANSWERS, lambda what: what.update(answers=[])),
+        "an answer twice": document(ANSWERS, lambda what: what["answers"].append(what["answers"][0])),
+        "answers that are numbers": document(ANSWERS, lambda what: what.update(answers=[1, 2])),
+        "answers a pipe": pipe(ANSWERS),
+        "a longest sentence without end": document(ANSWERS, lambda what: what.update(longest=10**13)),
+        "1e300 questions": setting("data.held_out", 1e300),
+        "a flipped bit": flipped,
+    },
+    "algorithm": {
+        "sequences without end": setting("data.longest", 10**9),
+        "bits 1e9": setting("data.bits", 10**9),
+        "locations 1e9": setting("model.locations", 10**9),
+        "reading 1e7": setting("model.reading", 10**7),
+        "a flipped bit": flipped,
+    },
+    "pointing": {
+        "a mean that is a text": document(POINTS, lambda what: what.update(mean="x")),
+        "a mean more": document(POINTS, lambda what: what["mean"].append(0.0)),
+        "scale 0": document(POINTS, lambda what: what.update(scale=0)),
+        "no scale": document(POINTS, lambda what: what.update(scale=None)),
+        "points a pipe": pipe(POINTS),
+        "a flipped bit": flipped,
+    },
+    "reading": {
+        "iterations 1e7": setting("model.iterations", 10**7),
+        "tokenizer a folder": directory(TOKENS),
+        "vectors a pipe": pipe("vectors.safetensors"),
+        "a flipped bit": flipped,
+    },
+}
 EVERY = [(task, kind) for task, kinds in KINDS.items() for kind in kinds]
 
 
@@ -295,13 +369,17 @@ def test_a_tampered_folder_is_one_sentence(folder, tmp_path, task, kind):
         "translation": ["translate", run],
         "classification": ["classify", run],
         "alignment": ["align", run, *files],
+        "language": ["generate", run],
+        "image": ["classify", run, tmp_path / "in.png"],
+        "caption": ["caption", run, tmp_path / "in.png"],
+        "visual_question": ["classify", run, tmp_path / "in.png", "--second", "what ?"],
+        "answering": ["answer", run, "--story", tmp_path / "in", "--question", "where ?"],
+        "algorithm": ["view", run, "--text", "010"],
+        "pointing": ["answer", run, "--points", "0,1 1,0"],
+        "reading": ["answer", run, "--passage", tmp_path / "in", "--question", "where ?"],
     }[task]
-    audit = [
-        "audit",
-        run,
-        "--quick",
-        *(["--data", tmp_path / "in.tsv"] if task == "classification" else files[:2]),
-    ]
+    data = files[:2] if task in ("translation", "alignment") else ["--data", tmp_path / "in.tsv"]
+    audit = ["audit", run, "--quick", *data]
     for command in (use, audit):
         done = CliRunner().invoke(app, list(map(str, command)), input="ba be\n", prog_name="regard")
         assert done.exit_code == 2 and isinstance(done.exception, SystemExit), done.output

@@ -101,13 +101,12 @@ def forked(arguments: list[str], said: Path) -> int:
 
 
 def options(folder: Path, *more: str, task: str = "translation") -> list[str]:
-    """The same as arguments of `regard train`."""
-    values = EVERY[task]
-    given = ["train", task, "--corpus", values["data"]["corpus"], "--out", str(folder), "--device", "cpu"]
-    if "seed" in values:
-        given += ["--seed", str(values["seed"])]
-    for group, settings in values.items():
-        for key, value in settings.items() if isinstance(settings, dict) else ():
-            if key != "corpus":
+    """The settings of a task's tiny run as arguments of `regard train`."""
+    given = ["train", task, "--out", str(folder), "--device", "cpu"]
+    for group, settings in settings_of(task).items():
+        if isinstance(settings, dict):
+            for key, value in settings.items():
                 given += ["--set", f"{group}.{key}={value}"]
+        elif group != "task":
+            given += ["--set", f"{group}={settings}"]
     return [*given, *more]

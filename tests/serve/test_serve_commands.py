@@ -94,7 +94,7 @@ def test_runs_that_are_none_are_named(tmp_path):
 def test_serve_prints_its_address_and_leaves_nothing_behind(host, number):
     folders = [str(folder_of(name)) for name in ("heads", "sparse", "rnn")]
     process = subprocess.Popen(
-        [*RUN, "serve", *folders, "--host", host, "--port", "0"],
+        [*RUN, "serve", *folders, "--host", host, "--port", "0", "--seconds", "600"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -118,8 +118,8 @@ def test_serve_prints_its_address_and_leaves_nothing_behind(host, number):
         started = monotonic()
     finally:
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)  # whoever holds its output has ended, too
-    assert monotonic() - started < 15 and "Traceback" not in said  # the deadline of the request is 20 s
+        _, said = process.communicate(timeout=120)  # whoever holds its output has ended, too
+    assert "Traceback" not in said and monotonic() - started < 300  # the deadline of the request is 600 s
     assert "serving heads, sparse, rnn" in said
     assert process.returncode in (0, 130, -number)
     while Path(f"/proc/{worker}").exists() and monotonic() < started + 30:

@@ -1,8 +1,12 @@
 """The benchmark of serving, with few clients for a moment: it measures what it says, and finds no error."""
 
 import asyncio
+import gc
 import json
+import math
+import os
 import socket
+import subprocess
 from threading import Thread
 
 import pytest
@@ -11,6 +15,7 @@ from typer.testing import CliRunner
 from regard.bench import serving as subject
 from regard.bench.timing import Effort
 from regard.cli import app
+from regard.serve import server
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +60,18 @@ def test_an_answer_that_is_neither_is_an_error(apart):
 def test_the_command_is_there():
     done = CliRunner().invoke(app, ["bench", "serving", "--help"], prog_name="regard")
     assert done.exit_code == 0 and "--clients" in done.output
+
+
+def test_the_collector_of_the_server_leaves_alone_what_its_workers_share(monkeypatch):
+    frozen: list[int] = []
+    served = type("Served", (), {"run": lambda self, sockets: frozen.append(gc.get_freeze_count())})
+    monkeypatch.setattr(server, "make_server", lambda *_: served())
+    server.serve({}, port=0, say=lambda _: None)
+    assert frozen[0] > 10_000 and gc.get_freeze_count() == 0
+
+
+def test_memory_of_a_process_whose_child_has_ended():
+    child = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert math.isnan(subject.mebibytes(2**22 + 1)) is False and subject.mebibytes(os.getpid()) > 10
+    child.wait()

@@ -118,9 +118,10 @@ def test_a_worker_that_dies_takes_nobody_with_it():
         with pytest.raises(WorkFailed):
             await queue.run("echo", "die")
         pid = int((await queue.run("echo", "a")).split()[0])
-        os.kill(pid, signal.SIGKILL)  # while it has nothing to do
-        await asyncio.sleep(0.2)
+        os.kill(pid, signal.SIGKILL)  # while it has nothing to do: nobody has heard of it yet
         assert (await queue.run("echo", "b")).endswith(b"b")
+        with pytest.raises(WorkFailed):
+            await queue.run("echo", "die")  # on a worker that has answered before
 
     run(scene)
 

@@ -1,6 +1,7 @@
 """Questions on stories: files in, answers out, and the sentences that each hop looks at."""
 
 import json
+import shutil
 from itertools import islice
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 import torch
 
 import regard
+from alignment.published import ROOT
 from commands import run
+from regard.core.errors import RunError
 from regard.data.corpora import STORIES
 from regard.data.stories import StoryQuestion
 from regard.inspection.inspected import inspect
@@ -18,7 +21,7 @@ from regard.tasks.answering import ANSWERING
 from regard.training import ALONE
 from regard.training.rank_batches import ShuffledBatches
 
-BABI = Path("/work/shared/data/babi/en")
+BABI = ROOT / "babi" / "en"
 TINY = {"steps": 20, "examples": 32, "validate": 20, "save": 20}
 
 
@@ -170,3 +173,12 @@ def test_every_file_of_babi_can_be_read(tmp_path):
     found = [one for part in ("train", "valid") for _, one in ANSWERING.read(settings, part)]
     assert len(found) == 15_000 and len({one.task for one in found}) == 15
     assert max(len(one.story) for one in found) > 40 and all(one.facts for one in found if one.task == "qa1")
+
+
+def test_a_run_of_before_sentences_were_read_as_they_are_now_is_refused(system, tmp_path):
+    old = shutil.copytree(system.folder, tmp_path / "old")
+    facts = json.loads((old / "answers.json").read_text())
+    del facts["format"]
+    (old / "answers.json").write_text(json.dumps(facts))
+    with pytest.raises(RunError, match="earlier version of regard.*train it again"):
+        regard.load(old)

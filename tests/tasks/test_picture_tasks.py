@@ -13,11 +13,14 @@ import regard
 from commands import run
 from regard.data import DataError
 from regard.data.corpora.scenes import asked, captioned
+from regard.data.encoded import Encoded
 from regard.data.images import ImageSize, in_colour
 from regard.runs import fit, resolve
+from regard.tasks import TASKS
 from regard.tasks.image import Augmentation, ImageTraining, augmented
 from regard.tasks.image_case import OverRegions
 from regard.tasks.picture_task import completed
+from regard.training.processes import Team
 from regard.views.image_weights import spread
 from regard.views.png import data_url
 
@@ -300,3 +303,15 @@ def test_questions_about_pictures(tmp_path, attention):
             assert np.allclose(ellipse.covariance, said["covariance"], atol=1e-4)
             assert ellipse.radii[1] == (2.0 if attention == "continuous_softmax" else 6**0.5)
     assert case.probabilities[0].tolist() == pytest.approx(list(answer.probabilities.values()), abs=1e-5)
+
+
+def test_a_batch_of_questions_has_several_kinds_of_them(tmp_path):
+    given = {"task": "visual_question", "data": {"pictures": 256}, "training": {"examples": 32}}
+    task, settings = TASKS["visual_question"], resolve(given)
+    parts = task.parts(settings, lambda _: None)
+    rows = task.encode(settings, parts, [one for _, one in task.read(settings, "train")])
+    encoded = Encoded.make(rows, task.fields(settings, parts), tmp_path / "encoded")
+    batches = list(task.batches(settings, encoded, Team()).epoch(0))
+    assert [len(batch) for batch in batches] == [32] * 8
+    assert all(len(batch.lengths["question"].unique()) > 2 for batch in batches)  # each length is one kind
+    assert settings.training.steps == 300  # 256 · 5 / 32, but at least 300

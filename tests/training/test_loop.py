@@ -12,7 +12,7 @@ from torch import nn
 from regard.core.weights import load_tensors
 from regard.training import Checkpoints, Diverged, Interrupted, Training, train
 from regard.training.log import read
-from training.parity import Parity, model
+from training.parity import Cut, Killed, Parity, model
 
 SETTINGS = Training(steps=60, warmup=5, rate=0.02, validate=20, save=7, report=5, accumulate=2)
 
@@ -45,20 +45,8 @@ def test_it_learns_and_leaves_weights_log_and_checkpoints(tmp_path):
 def test_cut_anywhere_and_continued_it_is_the_same_run(tmp_path, cut):
     train(model(), Parity(), SETTINGS, tmp_path / "whole", seed=1)
 
-    class Killed(BaseException):
-        pass
-
-    class Cut(Parity):
-        done = 0
-
-        def loss(self, model, batch):
-            self.done += 1
-            if self.done > cut:
-                raise Killed
-            return super().loss(model, batch)
-
     with pytest.raises(Killed):
-        train(model(), Cut(), SETTINGS, tmp_path / "cut", seed=1)
+        train(model(), Cut(cut), SETTINGS, tmp_path / "cut", seed=1)
     net = model()
     with torch.no_grad():
         net[0].weight.zero_()  # whatever is there before, the checkpoint decides

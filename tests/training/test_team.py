@@ -25,7 +25,7 @@ from regard.training import (
 )
 from regard.training.log import read
 from regard.training.sharding import put_weights, shard, weights_of
-from training.parity import Parity, model
+from training.parity import Cut, Killed, Parity, model
 from training.together import together
 
 SETTINGS = Training(
@@ -50,22 +50,6 @@ def learn(team: Team, folder: Path, sharded=False, settings=SETTINGS, dropout=0.
     net = model(dropout)
     train(net, task(team=team, **more), settings, folder, seed=1, team=team, sharded=sharded)
     return sorted(file.name for file in folder.iterdir())
-
-
-class Killed(BaseException):
-    pass
-
-
-class Cut(Parity):
-    """It ends in the middle of step 18."""
-
-    done = 0
-
-    def loss(self, model, batch):
-        self.done += 1
-        if self.done > 33:
-            raise Killed
-        return super().loss(model, batch)
 
 
 @pytest.fixture(scope="module")

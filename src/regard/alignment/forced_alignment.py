@@ -21,6 +21,7 @@ from regard.alignment.choose import SAMPLE, Head, HeadView, Rule, choose_rule, c
 from regard.alignment.error_rate import score
 from regard.alignment.expectation import train
 from regard.alignment.links import Links
+from regard.alignment.match_score import Match, match_score
 from regard.alignment.pair_weights import PairWeights
 from regard.attention import concat_steps
 from regard.core.errors import RunError
@@ -262,6 +263,15 @@ def _with_words(pairs: Pairs, most: int | None = None) -> list[int]:
 
 def _in_order(found: Iterable[tuple[int, dict[Head, Floats]]]) -> list[dict[Head, Floats]]:
     return [weights for _, weights in sorted(found, key=lambda one: one[0])]
+
+
+def matched(system: ForcedDecoder, pairs: Pairs, view: HeadView, gold: Gold) -> Match:
+    """The match score of a head, shifted as its view says, over all pairs; what it makes of gold links."""
+    scored: list[tuple[Floats, Links]] = []
+    for start in range(0, len(pairs), BLOCK):
+        found = _weights_by_word(system, pairs[start : start + BLOCK], view)
+        scored += [(weights, gold[start + k]) for k, weights in found.items()]
+    return match_score(scored)
 
 
 def _weights_by_word(system: ForcedDecoder, pairs: Pairs, view: HeadView) -> dict[int, Floats]:

@@ -148,15 +148,18 @@ class Call:
         assert found is not None and found.bare
         return found.query, found.keys
 
-    def products(self) -> Products | None:
-        """The scores in the form fast backends take; None if they have none."""
-        found = self._products(None)
+    def products(self, *, keys_as_stored: bool = False) -> Products | None:
+        """The scores in the form fast backends take; None if they have none.
+
+        Half precision is widened, except for keys that are wanted as they are stored.
+        """
+        found = self._products(None, keys_as_stored)
         return found if found is None or self.factor == 1 else found.times(self.factor)
 
-    def _products(self, place: Place | None) -> Products | None:
+    def _products(self, place: Place | None, keys_as_stored: bool = False) -> Products | None:
         if not isinstance(self.score, Score):
             return None
-        query, keys = widened(self.query), widened(self.keys)
+        query, keys = widened(self.query), self.keys if keys_as_stored else widened(self.keys)
         place = place or (self.where() if self.score.uses_place else NOWHERE)
         if self.groups == 1:
             return self.score.products(query, keys, place)

@@ -30,7 +30,7 @@ LONG = 1024  # keys, below which a scan of the keys themselves is as fast
 FEW = 8  # queries
 MOST = 32  # of k: so many keys are scored before any threshold is known
 SMALLEST = 1.3  # α, below which too many keys have weight
-LEAST = 250_000  # pairs of query and key per thread: a step of so many takes longer than waking a thread
+LEAST = 60_000  # pairs of query and key per thread: a step of so many takes longer than waking a thread
 FLAT = 0.2  # of the scores: if more must be computed, a scan of the keys is faster
 PAUSE = 15  # steps, until codes are tried again
 WHERE = "regard.kernels.decoding.certified_kernel"
@@ -174,11 +174,12 @@ def run_codes(
     hi: NDArray[np.int64], pairs: int, sink: NDArray[np.float64] | None, counts: Counts | None,
 ) -> NDArray[np.float32] | None:  # fmt: skip
     """Context (rows, d_v) of query (rows, d), which sees so many pairs; None if a number is huge, or none."""
-    rows, groups, outcome = len(query), len(codes.keys), np.zeros(2, np.int64)
-    if isinstance(form.half, Tensor):
-        halves = form.half.view(1, heads, 1).expand(rows // heads // m, heads, m).reshape(-1).numpy()
+    rows, groups, outcome, half = len(query), len(codes.keys), np.zeros(2, np.int64), form.half
+    if type(half) is float:  # isinstance of a tensor takes longer than all of this
+        halves = _filled_with(rows, half)
     else:
-        halves = _filled_with(rows, form.half)
+        each = torch.as_tensor(half).view(1, -1, 1).expand(rows // heads // m, heads, m)
+        halves = each.reshape(-1).numpy()
     if counts is None:
         table = np.zeros((rows, len(COLUMNS)), np.int64)
     else:
@@ -193,12 +194,13 @@ def run_codes(
         table, outcome,
     )  # fmt: skip
     if pairs < 2 * LEAST:
-        kernel(0, groups, *arguments)
+        kernel(0, rows, *arguments)
     else:
-        over_rows(kernel, groups, pairs, *arguments, least=LEAST)
-    if outcome[1] > FLAT * pairs:
+        over_rows(kernel, rows, pairs, *arguments, least=LEAST, pieces=1)
+    refused, scored = outcome.tolist()
+    if scored > FLAT * pairs:
         codes.pause = PAUSE
-    return None if outcome[0] else context
+    return None if refused else context
 
 
 _filled: dict[tuple[int, float], NDArray[np.float64]] = {}
@@ -224,11 +226,12 @@ def attend_by_codes(
     form = form_of(MAPS[map].function if isinstance(map, str) else map)
     if form is None or query.dtype != torch.float32:
         return None
-    *batch, heads, m, d = query.shape
-    scaled = query.detach().numpy().reshape(-1, d) * np.float32(scale)
-    rows = len(scaled)
+    shape = query.shape
+    held = (query.detach() if query.requires_grad else query).numpy()
+    scaled = np.multiply(held.reshape(-1, shape[-1]), scale, dtype=np.float32)
+    rows, m, heads = len(scaled), shape[-2], shape[-3]
     if rows % max(len(codes.keys), 1):
         return None
-    pairs = rows * (last - first)
-    found = run_codes(codes, scaled, m, heads, form, *_whole(rows, first, last), pairs, None, counts)
-    return None if found is None else torch.from_numpy(found.reshape(*batch, heads, m, -1))
+    lo, hi = _whole(rows, first, last)
+    found = run_codes(codes, scaled, m, heads, form, lo, hi, rows * (last - first), None, counts)
+    return None if found is None else torch.from_numpy(found).view(*shape[:-1], -1)

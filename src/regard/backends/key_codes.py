@@ -43,6 +43,9 @@ class KeyCodes:
             raise ValueError(f"bits must be 4 or 7; got {bits}.")
         self.bits = bits
         capacity, d = keys.shape[-2:]
+        # later writes are no in-place changes of these
+        self.shown = tuple(t if t.is_inference() else t.data for t in (keys, values))
+        self.one = tuple(torch.Size((*t.shape[:-2], 1, t.shape[-1])) for t in (keys, values))  # a token's
         self.keys = keys.numpy().reshape(-1, capacity, d)
         self.values = values.numpy().reshape(-1, capacity, values.shape[-1])
         groups, room = len(self.keys), -(-capacity // BLOCK) * BLOCK
@@ -62,13 +65,26 @@ class KeyCodes:
             encode(self.keys, self.coded, n, self.bits, self.packed, self.scales, self.errors, self.norms)
             self.coded = n
 
+    def takes(self, keys: Tensor, values: Tensor, at: int) -> bool:
+        """Whether these are one more token, of position `at`, that the buffers have capacity for."""
+        return (
+            keys.shape == self.one[0]
+            and values.shape == self.one[1]
+            and self.coded == at < self.keys.shape[1]
+            and keys.dtype == values.dtype == torch.float32
+            and not (torch.is_grad_enabled() and (keys.requires_grad or values.requires_grad))
+            and is_plain(keys, values)
+        )
+
     def append(self, keys: Tensor, values: Tensor, at: int) -> None:
         """Write keys and values (..., k, ·) at position `at` of the buffers, with their codes."""
         append = load_kernels("regard.kernels.decoding.key_codes_kernel").append
         groups, k = len(self.keys), keys.shape[-2]
+        if keys.requires_grad or values.requires_grad:
+            keys, values = keys.detach(), values.detach()
         append(
-            keys.detach().reshape(groups, k, -1).numpy(), values.detach().reshape(groups, k, -1).numpy(), at,
-            self.keys, self.values, self.bits, self.packed, self.scales, self.errors, self.norms,
+            keys.numpy().reshape(groups, k, -1), values.numpy().reshape(groups, k, -1), at, self.keys,
+            self.values, self.bits, self.packed, self.scales, self.errors, self.norms,
         )  # fmt: skip
         self.coded = at + k
 

@@ -1,32 +1,40 @@
 """The step backend: a few queries, as in decoding with a cache, attend to many keys without copying them.
 
 Softmax, sparsemax and 1.5-entmax of dot products, maybe with a bias by distance and a sink, without gradient,
-on the CPU. Heads that share keys (an axis of size 1, or expanded) read them once. Softmax of heads that share
-none is as fast in torch's own kernel, and left to it.
+on the CPU. Heads that share keys (an axis of size 1, or expanded) read them once. Half precision is widened
+as it is read, and computed with as float32.
 """
 
+import ctypes
 from functools import lru_cache
-from typing import NamedTuple
+from threading import local
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional as F
 
 from regard.backends.call import Call
-from regard.core.shapes import joined
+from regard.core.shapes import joined, widened
 from regard.kernels.common.operator import is_plain
-from regard.kernels.common.pool import load_kernels, over_rows
+from regard.kernels.common.pool import call_in_threads, load_kernels
+from regard.kernels.decoding.step_arguments import Arguments
+from regard.positions.by_distance import DistanceTerm
+from regard.positions.rotary import Rotary
+from regard.scores.bilinear import Bilinear
+from regard.scores.dot import Dot
 from regard.scores.scaled_dot import ScaledDot
-from regard.scores.score import Products, Score
+from regard.scores.score import ByDistance, Score, Sum, check_same_width
+from regard.scores.temperature import Temperature
 
 HALVES = {"softmax": 0.0, "sparsemax": 1.0, "entmax15": 0.5}  # the maps it takes, and h of their threshold
 FEW = 8  # queries
-SHORT = 2048  # keys, below which torch's kernel is the faster one for softmax, given a group as one head
 MANY = 128  # keys, below which the bookkeeping costs more than it saves
-KINDS = (torch.float32, torch.float64)
-LEAST = 1 << 20  # products of a query and a key per thread, in numbers: waking one takes some 40 µs
+KINDS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+LEAST = 1 << 21  # numbers multiplied per thread: a second one is waited for, and gains nothing below that
+KEPT = 1 << 23  # bytes of memory to work in that a thread keeps for its next step
+_kept = local()
 
 
 class Plan(NamedTuple):
@@ -34,14 +42,13 @@ class Plan(NamedTuple):
 
     batch: tuple[int, ...]
     rows: int
-    groups: NDArray[np.int64]  # as the kernel takes them
-    shared: bool  # whether a group has rows of several heads
-    key_extent: int  # numbers from the first to the last of the keys in memory
-    value_extent: int
-    lo: NDArray[np.int64]  # every row sees all keys
-    hi: NDArray[np.int64]
-    without: NDArray[np.generic]  # no row has a sink
-    no_table: NDArray[np.generic]
+    arrays: tuple[
+        NDArray[Any], ...
+    ]  # groups as the kernel takes them; lo, hi, sink of rows that see all keys
+    addresses: tuple[int, ...]  # of these
+    groups: int
+    chunks: int
+    counters: Any  # a type: an array of so many integers
 
 
 def takes(call: Call) -> bool:
@@ -50,7 +57,7 @@ def takes(call: Call) -> bool:
     return (
         query.shape[-2] <= FEW
         and keys.shape[-2] >= MANY
-        and (name := call.name) in HALVES
+        and call.name in HALVES
         and isinstance(call.score, Score)
         and call.value_term is None
         and not call.dropout
@@ -59,54 +66,57 @@ def takes(call: Call) -> bool:
         and is_plain(query, keys, values)
         and keys.stride(-1) == 1
         and values.stride(-1) == 1
-        and (name != "softmax" or _plan(call).shared)
         and (call.mask is None or _ends(call) is not None)
     )
 
 
 def step(call: Call) -> Tensor | None:
     """Context (..., m, d_v), or None if the score makes other keys, or adds more than a bias by distance."""
-    if type(call.score) is ScaledDot and call.factor == 1:  # the same, without the way round for groups
-        found: Products | None = Products(*call.score.factors(call.query, call.keys))
+    query, keys, values, m, d = call.query, call.keys, call.values, call.m, call.query.shape[-1]
+    distance, scale = None, call.factor
+    if type(call.score) is ScaledDot:
+        check_same_width("scaled_dot", query, keys)
+        scale *= max(d, 1) ** -0.5 if call.score.scale is None else call.score.scale
     else:
-        found = call.products()
-    if found is None or found.keys is not call.keys or found.bias is not None or found.cap is not None:
-        return None
-    query, keys = found.query, found.keys
-    if call.mask is None and call.sink is None and found.bare and _short(call):
-        one = F.scaled_dot_product_attention(
-            query.flatten(-3, -2), keys.squeeze(-3), call.values.squeeze(-3), scale=1.0
-        )
-        return one.view(*query.shape[:-1], one.shape[-1])
-    plan, values, m, d = _plan(call), call.values, query.shape[-2], query.shape[-1]
-    kernels = load_kernels("regard.kernels.decoding.step_kernel")
+        found = call.products(keys_as_stored=True) if _leaves_keys(call.score, call) else None
+        if found is None or found.keys is not keys or found.bias is not None or found.cap is not None:
+            return None
+        query, distance, scale = found.query, found.distance, 1.0
+    plan, query = _plan(call), widened(query)
     if query.shape[:-2] != plan.batch:
         query = query.expand(*plan.batch, m, d)
-    query = query.detach().reshape(-1, d).contiguous()
-    n, lo, hi = keys.shape[-2], plan.lo, plan.hi
+    query = query if query.is_contiguous() else query.contiguous()
+    kind = query.dtype
+    context = torch.empty((*plan.batch, m, values.shape[-1]), dtype=kind)
+    if plan.rows == 0:
+        return context
+    groups, lo, hi, sink = plan.addresses
+    held: list[Any] = []  # what the kernel reads
     if call.mask is not None:
         ends = _ends(call)
         assert ends is not None  # takes(call)
-        lo, hi = (end.expand(*plan.batch, m).reshape(-1).to(torch.int64).numpy() for end in ends)
-    sink, table, column = plan.without, plan.no_table, plan.lo
+        held = [end.expand(*plan.batch, m).to(torch.int64).contiguous() for end in ends]
+        lo, hi = (end.data_ptr() for end in held)
     if call.sink is not None:
-        sink = call.sink.detach().to(query.dtype).expand(*plan.batch, m).reshape(-1).numpy()
-    if found.distance is not None:
-        bias = found.distance.table.detach().to(query.dtype)
-        table = bias.expand(*plan.batch, m, bias.shape[-1]).reshape(plan.rows, -1).numpy()
-        column = np.arange(plan.rows) % m + found.distance.first
-    context = values.new_empty((*plan.batch, m, values.shape[-1]))
-    answer = context.numpy().reshape(plan.rows, -1)
-    half, chunks, kind = HALVES[call.name], -(-n // kernels.CHUNK), answer.dtype
-    theta = np.empty((plan.rows, n + 4) if half else (1, 1), kind)
-    parts = np.empty((1, 1, 1) if half else (plan.rows, chunks, answer.shape[1]), kind)
-    tops, sums = np.empty((2, plan.rows, chunks), kind)
-    over_rows(
-        kernels.step, len(plan.groups) * chunks, plan.rows * n * d, query.numpy(), plan.groups, chunks,
-        _memory(keys, plan.key_extent), keys.stride(-2), _memory(values, plan.value_extent),
-        values.stride(-2), lo, hi, sink, table, column, half, theta, tops, sums, parts,
-        np.zeros(len(plan.groups), np.int64), answer, least=LEAST, pieces=2,
+        held.append(call.sink.to(kind).expand(*plan.batch, m).contiguous())
+        sink = held[-1].data_ptr()
+    table, first, columns = 0, 0, 0
+    if distance is not None:
+        table, first, columns = _table(distance, plan, m, kind, held)
+    half, n, rows, chunks, d_v = HALVES[call.name], call.n, plan.rows, plan.chunks, values.shape[-1]
+    size, each = context.element_size(), rows * chunks
+    work = _memory(size * (2 * each + (rows * (n + 4) if half else each * d_v)), held)
+    counters = plan.counters()
+    large = work + 2 * size * each
+    struct = Arguments(
+        0, query.data_ptr(), keys.data_ptr(), values.data_ptr(), context.data_ptr(), groups, lo, hi, sink,
+        table, first, columns, large, work, work + size * each, large, ctypes.addressof(counters), rows, n, d,
+        d_v, keys.stride(-2), values.stride(-2), plan.groups, chunks, scale, half,
     )  # fmt: skip
+    run = load_kernels("regard.kernels.decoding.step_kernel").compiled_step(keys.dtype)
+    products = rows * n * (d if half else d + d_v)
+    width = min(torch.get_num_threads(), plan.groups * chunks, products // LEAST)
+    call_in_threads(run, ctypes.addressof(struct), width)
     return context
 
 
@@ -115,22 +125,39 @@ def _ends(call: Call) -> tuple[Tensor, Tensor] | None:
     return call.mask.interval(call.m, call.n, len(call.batch), call.query.device)
 
 
-def _short(call: Call) -> bool:
-    """Whether it is a softmax of groups of heads, (b, kv, g, m, d), whose queries torch can take as one's."""
-    return (
-        call.name == "softmax"
-        and call.n < SHORT
-        and call.query.dim() == call.keys.dim() == call.values.dim() == 5
-        and call.keys.shape[-3] == call.values.shape[-3] == 1
-        and call.query.shape[:2] == call.keys.shape[:2] == call.values.shape[:2]
-    )
+def _table(
+    distance: ByDistance, plan: Plan, m: int, kind: torch.dtype, held: list[Any]
+) -> tuple[int, int, int]:
+    """Where the table of a bias by distance is, and the first column of each row; how many columns."""
+    bias = distance.table.detach().to(kind)
+    held.append(bias.expand(*plan.batch, m, bias.shape[-1]).contiguous())
+    held.append(torch.arange(plan.rows) % m + distance.first)
+    return held[-2].data_ptr(), held[-1].data_ptr(), bias.shape[-1]
 
 
-def _memory(tensor: Tensor, extent: int) -> NDArray[np.generic]:
-    """The numbers behind a tensor from its first to its last, as one row."""
-    tensor = tensor.detach() if tensor.requires_grad else tensor
-    found: NDArray[np.generic] = tensor.as_strided((extent,), (1,)).numpy()
-    return found
+def _memory(size: int, held: list[Any]) -> int:
+    """The address of so many bytes to work in: those this thread keeps, or if they are many, new ones."""
+    if size > getattr(_kept, "size", 0):
+        made = np.empty(size, np.uint8)
+        if size > KEPT:
+            held.append(made)
+            return int(made.ctypes.data)
+        _kept.bytes, _kept.size, _kept.address = made, size, int(made.ctypes.data)
+    address: int = _kept.address
+    return address
+
+
+def _leaves_keys(score: Any, call: Call) -> bool:
+    """Whether the score's products have the keys as they are: then these may stay in half precision."""
+    if call.keys.dtype not in (torch.float16, torch.bfloat16):
+        return True  # who makes others is found out
+    if isinstance(score, Rotary):
+        return call.place is not None and call.place.encoded and _leaves_keys(score.score, call)
+    if isinstance(score, Temperature):
+        return _leaves_keys(score.score, call)
+    if type(score) is Sum:
+        return all(isinstance(term, DistanceTerm) for term in score.terms) and _leaves_keys(score.score, call)
+    return type(score) in (ScaledDot, Dot, Bilinear)
 
 
 def _plan(call: Call) -> Plan:
@@ -151,24 +178,27 @@ def _planned(
     both = np.stack([_offsets(batch, keys, key_strides), _offsets(batch, values, value_strides)], -1)
     begins = np.flatnonzero(np.r_[True, (both[1:] != both[:-1]).any(-1)]) if len(both) else np.empty(0, int)
     ends = np.r_[begins[1:], len(both)]
-    together = load_kernels("regard.kernels.decoding.step_kernel").TOGETHER
+    kernels = load_kernels("regard.kernels.decoding.step_kernel")
     groups = [
-        (row, min(row + together, end * m), *both[begin])
+        (row, min(row + kernels.TOGETHER, end * m), *both[begin])
         for begin, end in zip(begins, ends, strict=True)
-        for row in range(begin * m, end * m, together)
+        for row in range(begin * m, end * m, kernels.TOGETHER)
     ]
-    rows = len(both) * m
+    rows, wide = len(both) * m, np.float64 if kind is torch.float64 else np.float32
+    arrays = (
+        np.array(groups, np.int64).reshape(-1, 4),
+        np.zeros(rows, np.int64),
+        np.full(rows, n, np.int64),
+        np.full(rows, -np.inf, wide),
+    )
     return Plan(
         batch,
         rows,
-        np.array(groups, np.int64).reshape(-1, 4),
-        len(begins) < len(both),
-        _extent(keys, key_strides),
-        _extent(values, value_strides),
-        np.zeros(rows, np.int64),
-        np.full(rows, n, np.int64),
-        torch.full((rows,), -torch.inf, dtype=kind).numpy(),
-        torch.empty(rows, 0, dtype=kind).numpy(),
+        arrays,
+        tuple(int(array.ctypes.data) for array in arrays),
+        len(groups),
+        -(-n // kernels.CHUNK),
+        ctypes.c_int64 * (len(groups) + 1),
     )
 
 
@@ -181,7 +211,3 @@ def _offsets(batch: tuple[int, ...], shape: torch.Size, strides: tuple[int, ...]
         steps = np.arange(size) * stride
         found += steps.reshape(-1, *[1] * (axis - 1))
     return found.reshape(-1)
-
-
-def _extent(shape: torch.Size, strides: tuple[int, ...]) -> int:
-    return 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))

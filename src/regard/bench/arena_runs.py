@@ -9,14 +9,15 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from regard.bench.arena_training import (
     ArenaSettings,
-    Growth,
     StepCost,
     accuracy,
+    grown,
     make_model,
     step_cost,
     train,
@@ -24,7 +25,7 @@ from regard.bench.arena_training import (
 from regard.core.files import write_text
 from regard.core.weights import save_tensors, tensors_of
 from regard.data.long_range import LONG_TASKS, LongTask
-from regard.data.long_range.long_task import Splits
+from regard.data.long_range.long_task import LongBatches, Splits
 from regard.mechanisms import MECHANISMS
 from regard.mechanisms.mechanism import parsed
 
@@ -161,8 +162,7 @@ def _trained(
     steps = max(1, min(STEPS[task.name], int(share * limit / slowest * more)))
     before = max(1, min(STEPS[task.name] // 2, int((1 - share) * limit / slowest))) if first else 0
     model = make_model(task, spec, settings)
-    growth = Growth(task)
-    batches = splits.batches(settings.batch, settings.seed, simpler=growth)
+    batches = LongBatches(splits, settings.batch, settings.seed, simpler=partial(grown, task))
     taken, pretrained = 0.0, 0
     name = f"{task.name}, {spec}"
     if first:
@@ -172,7 +172,7 @@ def _trained(
         )  # fmt: skip
         taken, pretrained = denoised.seconds, denoised.steps
     found = train(
-        model, batches, steps, settings, limit - taken, growth=growth,
+        model, batches, steps, settings, limit - taken,
         tell=lambda step, loss: tell(f"{name}: step {step:,} of {steps:,}, loss {loss:.3f}"),
     )  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ trained so.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from time import perf_counter
@@ -22,7 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.bench.cost_growth import peak_bytes
 from regard.core.tokens import PAD, UNK
 from regard.data.long_range import LongExample, LongTask
-from regard.data.long_range.long_task import Splits
+from regard.data.long_range.long_task import LongBatches, Splits
 from regard.models.classifiers.transformer_encoder import Config, TransformerEncoder
 
 LEAST = 16  # tokens of a batch at least: blocks must be filled
@@ -77,17 +77,10 @@ def make_model(task: LongTask, attention: str, settings: ArenaSettings) -> Trans
     )
 
 
-@dataclass
-class Growth:
-    """How far training is, from 0 to 1, and the examples that are given there."""
-
-    task: LongTask
-    progress: float = 1.0
-
-    def __call__(self, random: Random, example: LongExample) -> LongExample:
-        """The example, or a part of it."""
-        level = self.progress / GROWING
-        return example if self.task.part is None or level >= 1 else self.task.part(random, example, level)
+def grown(task: LongTask, random: Random, example: LongExample, progress: float) -> LongExample:
+    """The example, or the part of it that is given so far in training."""
+    level = progress / GROWING
+    return example if task.part is None or level >= 1 else task.part(random, example, level)
 
 
 def batched(examples: list[LongExample]) -> tuple[Batch, Tensor]:
@@ -124,16 +117,15 @@ def denoised(model: TransformerEncoder, batch: Batch, chance: torch.Generator) -
 
 def train(
     model: TransformerEncoder,
-    batches: Iterator[list[LongExample]],
+    batches: LongBatches,
     steps: int,
     settings: ArenaSettings,
     limit: float,
     *,
     denoise: bool = False,
-    growth: Growth | None = None,
     tell: Callable[[int, float], None] = lambda step, loss: None,
 ) -> Trained:
-    """Train for so many steps, or until `limit` seconds are over; `growth` is told how far it is."""
+    """Train for so many steps, or until `limit` seconds are over; only whole examples are denoised."""
     optimiser = torch.optim.AdamW(model.parameters(), settings.rate, betas=(0.9, 0.98), weight_decay=0.01)
     chance = torch.Generator().manual_seed(settings.seed)
     start, mean, step = perf_counter(), math.nan, 0
@@ -142,12 +134,10 @@ def train(
         progress = max(step / steps, (perf_counter() - start) / limit)
         if progress >= 1:
             break
-        if growth is not None:
-            growth.progress = progress
         rate = min(1.0, (progress + 1 / steps) / WARM) * (0.5 + 0.5 * math.cos(math.pi * progress))
         for group in optimiser.param_groups:
             group["lr"] = settings.rate * rate
-        batch, labels = batched(next(batches))
+        batch, labels = batched(batches.draw(1.0 if denoise else progress))
         loss = denoised(model, batch, chance) if denoise else classified(model, batch, labels)
         optimiser.zero_grad()
         loss.backward()
@@ -184,10 +174,10 @@ class StepCost:
 def step_cost(task: LongTask, attention: str, splits: Splits, settings: ArenaSettings) -> StepCost:
     """Seconds of a step, the mean of a few; bytes and FLOPs of one whose texts are of middle length."""
     model = make_model(task, attention, settings)
-    batches = splits.batches(settings.batch, settings.seed, group=4)
+    batches = LongBatches(splits, settings.batch, settings.seed, group=4)
     done = train(model, batches, 1, settings, 1e9)
     done = train(model, batches, 4, settings, 1e9)
-    batch, labels = batched(sorted((next(batches) for _ in range(5)), key=lambda b: len(b[0].tokens))[2])
+    batch, labels = batched(sorted((batches.draw() for _ in range(5)), key=lambda b: len(b[0].tokens))[2])
 
     def run() -> None:
         classified(model, batch, labels).backward()

@@ -58,9 +58,9 @@ def _set(layer: Any, weight: Tensor, bias: Tensor) -> None:
     layer.bias.copy_(bias)
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def greedy_tokens(model: GPT, tokens: Tensor, steps: int) -> Tensor:
-    """Tokens (1, n) and the `steps` most likely ones after them, from the cache: (1, n + steps)."""
+    """Tokens (b, n) and the `steps` most likely ones after them, from the cache: (b, n + steps)."""
     state, written, read = None, [tokens], tokens
     for _ in range(steps):
         hidden, state = model(read, state)

@@ -29,6 +29,7 @@ GROUPS = ("training", "map", "memory", "writing")
 VOCABULARY, ROWS, SEGMENT = 69, 16, 128
 LONG = 2048
 WRITTEN, WORDS = 256, 1000
+WRITINGS = ((1, 16), (1, 128), (8, 16))  # texts that are written at once, tokens of their prompts
 
 
 def missing(groups: Sequence[str] = GROUPS) -> list[str]:
@@ -57,7 +58,10 @@ def _every() -> Iterator[TimedCase]:
         "memory", Claim(memory, "a window that slides by one", 0.1), memory, _memory, n=SEGMENT, rows=1
     )
     writing = f"gpt as GPT-2 writes {WRITTEN} tokens"
-    yield TimedCase("writing", Claim(writing, "transformers' generate, same tokens", 0.6), writing, _writing)
+    claim = Claim(writing, "transformers' generate, same tokens", 0.6)
+    for rows, prompt in WRITINGS:
+        measured = partial(_writing, rows=rows, prompt=prompt)
+        yield TimedCase("writing", claim, writing, measured, f"prompt of {prompt}", rows=rows)
 
 
 class Plain(nn.Module):
@@ -158,7 +162,7 @@ def _memory(effort: Effort) -> Measured:
 
 
 @torch.no_grad()
-def _writing(effort: Effort) -> Measured:
+def _writing(effort: Effort, rows: int, prompt: int) -> Measured:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(0)
@@ -174,7 +178,7 @@ def _writing(effort: Effort) -> Measured:
     theirs = GPT2LMHeadModel(shape).eval()
     for p in theirs.parameters():
         nn.init.normal_(p, std=0.1)  # far from its small first values
-    ours, tokens = like_gpt2(theirs), torch.randint(WORDS, (1, 16))
+    ours, tokens = like_gpt2(theirs), torch.randint(WORDS, (rows, prompt))
     one = partial(greedy_tokens, ours, tokens, WRITTEN)
     other = partial(
         theirs.generate,

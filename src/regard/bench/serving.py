@@ -200,7 +200,7 @@ def mebibytes(pid: int) -> float:
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
-        own = next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
-        return own + sum(mebibytes(int(child)) for child in children)
-    except (OSError, StopIteration):
-        return float("nan")
+    except OSError:  # it has ended meanwhile, as workers do, or there is no such file here
+        return 0.0 if Path("/proc/self/smaps_rollup").exists() else float("nan")
+    own = sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+    return own + sum(mebibytes(int(child)) for child in children)

@@ -4,7 +4,7 @@ softmax at 1,024 tokens, and entmax15 with scores times 0.35 at 4,096. The weigh
 sparse entmax15 is depends on them. Only the last position's logits are computed, which are alike for both.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,16 @@ CASES = (
     ("softmax", 1024, 1.0, 1.05),
     ("entmax15", 4096, TEMPERATURE, 0.9),
 )  # map, tokens, temperature, limit
+GROUPS = tuple(map for map, *_ in CASES)
 
 
-def missing() -> list[str]:
+def missing(groups: Sequence[str] = GROUPS) -> list[str]:
     """What is not installed, a line each."""
     return [] if find_spec("transformers") else ["transformers is not installed: pip install 'regard[hf]'"]
 
 
-def cases(path: Path, text: Path | None) -> list[TimedCase]:
-    """One for each map."""
+def cases(path: Path, text: Path | None, only: Sequence[str] | None = None) -> list[TimedCase]:
+    """One for each map, or for these."""
     if missing():
         return []
     parts: list[Any] = []
@@ -40,20 +41,25 @@ def cases(path: Path, text: Path | None) -> list[TimedCase]:
         if not parts:
             parts.extend(load_parts(path))
         model, tokenizer = parts
-        if text is None:
-            size = model.config.get_text_config().vocab_size
-            return model, torch.randint(5, size, (1, n), generator=torch.Generator().manual_seed(0))
-        ids = tokenizer(text.read_text(encoding="utf-8"), verbose=False)["input_ids"][:n]
-        if len(ids) < n:
-            raise ValueError(f"{text} has {len(ids):,} tokens; {n:,} are needed.")
-        return model, torch.tensor([ids])
+        return model, text_tokens(model, tokenizer, text, n)
 
     def timed(map: str, n: int, temperature: float, limit: float) -> TimedCase:
         says = f"forward of {path.name}, {map} through us"
         run = measured(lambda: opened(n), map, temperature)
         return TimedCase(map, Claim(says, "sdpa, softmax", limit), says, run, n=n)
 
-    return [timed(*one) for one in CASES]
+    return [timed(*one) for one in CASES if one[0] in (only or GROUPS)]
+
+
+def text_tokens(model: Any, tokenizer: Any, text: Path | None, n: int) -> Tensor:
+    """The first n tokens of a file, (1, n); random ones without a file."""
+    if text is None:
+        size = model.config.get_text_config().vocab_size
+        return torch.randint(5, size, (1, n), generator=torch.Generator().manual_seed(0))
+    ids = tokenizer(text.read_text(encoding="utf-8"), verbose=False)["input_ids"][:n]
+    if len(ids) < n:
+        raise ValueError(f"{text} has {len(ids):,} tokens; {n:,} are needed.")
+    return torch.tensor([ids])
 
 
 def measured(opened: Callable[[], tuple[Any, Tensor]], map: str, temperature: float) -> Any:

@@ -146,7 +146,7 @@ class Claims(dict[str, Claim]):
     def __missing__(self, number: str) -> Claim:
         if number.upper() in self:
             return self[number.upper()]
-        raise UnknownNameError(f'no claim "{number}": they are C1 to C99 and S1 to S3. See regard claims.')
+        raise UnknownNameError(f'no claim "{number}": they are C1 to C99 and S1 to S6. See regard claims.')
 
 
 CLAIMS = Claims()

@@ -1,16 +1,15 @@
 """regard answer: a question about a text, answered by a run, with the place the answer comes from."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 from rich.text import Text
 from typer import Argument, Option
 
-from regard.cli.app import app, console, plain_table, say
-from regard.cli.common import Device, exit_on_error, open_run
-from regard.cli.task_options import ByTask, given, split
-from regard.core.errors import RunError, SettingsError
+from regard.cli.app import app, console, say, table_of
+from regard.cli.common import Device, exit_on_error
+from regard.cli.task_options import ByTask, given, opened
+from regard.core.errors import RunError
 
 
 @app.command(cls=ByTask, context_settings={"ignore_unknown_options": True}, options_metavar="[OPTIONS]")
@@ -32,12 +31,9 @@ def answer(
 
     - `regard answer runs/reader --passage page.txt --question "Who wrote it?" --json`
     """
-    folders, values = split(arguments)
-    if len(folders) != 1:
-        raise SettingsError(f"one folder of a run is needed; got {len(folders)}.")
-    system = open_run(Path(folders[0]), device)
+    folder, system, values = opened(arguments, device)
     if system.task.Asking is None:
-        raise RunError(f"{folders[0]} holds a {system.task.makes}, which answers no questions.")
+        raise RunError(f"{folder} holds a {system.task.makes}, which answers no questions.")
     reply = system.reply(given(system.task.Asking, values, system.task.makes))
     if as_json:
         print(json.dumps(reply.facts, ensure_ascii=False))
@@ -61,10 +57,7 @@ def show(reply: Any) -> None:
             say(bracketed(reply.text, reply.marked))
     if reply.rows:
         screen.print()
-        table = plain_table(*reply.headings, right=reply.headings[1:])
-        for row in reply.rows:
-            table.add_row(*row)
-        screen.print(table)
+        screen.print(table_of(reply))
 
 
 def bracketed(text: str, marked: tuple[tuple[int, int], ...]) -> str:

@@ -205,6 +205,14 @@ def plain_table(*headings: str, right: Collection[str] = (), **settings: Any) ->
     return table
 
 
+def table_of(found: Any) -> Table:
+    """The table of scores or of a reply: its first column is text, the others are numbers."""
+    table = plain_table(*found.headings, right=found.headings[1:])
+    for row in found.rows:
+        table.add_row(*row)
+    return table
+
+
 class _PlainTable(Table):
     """A table whose cells and headings are shown as they are, `[bold]` and paths with brackets included."""
 

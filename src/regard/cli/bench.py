@@ -104,6 +104,15 @@ def decoding(
         metavar="FILE",
         help="Measure certified steps instead, on queries, keys and values of a model (safetensors).",
     ),
+    model: Path | None = Option(
+        None,
+        "--model",
+        metavar="hf:PATH",
+        help="Measure tokens that a language model of transformers writes with a certified cache instead.",
+    ),
+    text: Path | None = Option(
+        None, metavar="FILE", help="With --model: what it reads; random tokens if it is not given."
+    ),
 ) -> None:
     """Measure beam search against the `generate` of transformers, with the same weights and outputs.
 
@@ -113,12 +122,24 @@ def decoding(
     scan; time, bytes read, memory, keys lost. FILE has layerL.keys, layerL.values (key/value heads, n, d),
     layerL.queries (heads, m, d) for some L, and positions (m).
 
+    With --model: 64 tokens after 2,048, swapped to entmax15 (scores × 0.35): whether they are those written
+    without the certified cache, their time, and attention's share of it.
+
     Examples:
 
     - `regard bench decoding --json > decoding.json`
 
     - `regard bench decoding --keys qkv.safetensors --json`
+
+    - `regard bench decoding --model hf:smollm2.gguf --text wiki.test.txt`
     """
+    if model is not None:
+        if prefix_of(model) != "hf":
+            fail(f"--model is for models of transformers: hf:PATH is needed; got {model}.")
+        path = Path(str(model).partition(":")[2])
+        with exit_on_error("regard bench decoding"):
+            measure("certified_generation", quick, as_json, command="decoding --model", path=path, text=text)
+        return
     if keys is None:
         measure("decoding", quick, as_json, plot)
         return
@@ -246,21 +267,24 @@ def structured(only: Only = None, quick: Quick = False, as_json: AsJson = False,
 def swapped_model(
     model: Annotated[Path, typer.Argument(metavar="hf:PATH", help="A language model of transformers.")],
     text: Path | None = Option(None, metavar="FILE", help="What it reads; random tokens if it is not given."),
+    only: Only = None,
     quick: Quick = False,
+    cpu_time: CpuTime = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure a forward pass of a language model through regard against its own SDPA attention, in turn.
 
-    softmax at 1,024 tokens, entmax15 with scores × 0.35 at 4,096. Needs transformers: `pip install
+    Groups: softmax (1,024 tokens), entmax15 (4,096 tokens, scores × 0.35). Needs transformers: `pip install
     'regard[hf]'`.
 
-    Example: `regard bench swapped-model hf:SmolLM2-135M --text wiki.test.txt`
+    Example: `regard bench swapped-model hf:SmolLM2-135M --text wiki.test.txt --only softmax`
     """
     if prefix_of(model) != "hf":
         fail(f"swapped-model is for models of transformers: hf:PATH is needed; got {model}.")
     with exit_on_error("regard bench swapped-model"):
         path = Path(str(model).partition(":")[2])
-        measure("swapped_model", quick, as_json, path=path, text=text)
+        named = {"cpu_time": cpu_time, "command": "swapped-model"}
+        measure("swapped_model", quick, as_json, None, **named, path=path, text=text, only=only)
 
 
 @bench.command()

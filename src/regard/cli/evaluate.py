@@ -1,15 +1,13 @@
 """regard evaluate: how good a run is, by the scores of its task."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 from typer import Argument, Option
 
-from regard.cli.app import app, console, plain_table, say
-from regard.cli.common import Device, exit_on_error, open_run, progress_bar
-from regard.cli.task_options import ByTask, given, split
-from regard.core.errors import SettingsError
+from regard.cli.app import app, console, say, table_of
+from regard.cli.common import Device, exit_on_error, progress_bar
+from regard.cli.task_options import ByTask, given, opened
 
 
 @app.command(cls=ByTask, context_settings={"ignore_unknown_options": True}, options_metavar="[OPTIONS]")
@@ -36,10 +34,7 @@ def evaluate(
 
     - `regard evaluate runs/sst --data test.tsv`
     """
-    folders, values = split(arguments)
-    if len(folders) != 1:
-        raise SettingsError(f"one folder of a run is needed; got {len(folders)}.")
-    system = open_run(Path(folders[0]), device)
+    _, system, values = opened(arguments, device)
     options = given(system.task.Evaluation, values, system.task.makes)
     with progress_bar("evaluating") as progress:
         scores = system.evaluate(options, progress)
@@ -54,7 +49,4 @@ def show(scores: Any) -> None:
     for line in (scores.line, *scores.notes):
         say(line)
     if scores.rows:
-        table = plain_table(*scores.headings, right=scores.headings[1:])
-        for row in scores.rows:
-            table.add_row(*row)
-        console().print(table)
+        console().print(table_of(scores))

@@ -17,6 +17,7 @@ from typer import Option
 from typer.core import TyperCommand
 
 from regard.cli.app import console, plain_table
+from regard.cli.common import open_run
 from regard.core.errors import SettingsError
 from regard.core.settings import facts_of, fields_of, from_dict
 
@@ -87,6 +88,14 @@ def split(arguments: Sequence[str]) -> tuple[list[str], Values]:
                 raise SettingsError(f"--{name} needs a value.")
         values.setdefault(name.replace("-", "_"), []).append(value)
     return folders, {name: found if len(found) > 1 else found[0] for name, found in values.items()}
+
+
+def opened(arguments: Sequence[str], device: str) -> tuple[str, Any, Values]:
+    """The one folder among arguments, the system in it, and the options."""
+    folders, values = split(arguments)
+    if len(folders) != 1:
+        raise SettingsError(f"one folder of a run is needed; got {len(folders)}.")
+    return folders[0], open_run(Path(folders[0]), device), values
 
 
 def given(kind: type[Any], values: Mapping[str, Any], makes: str) -> Any:

@@ -223,6 +223,7 @@ def train_run(
     from regard.runs.fit import facts_of, fit
     from regard.runs.folder import CONFIG, README, check_resumable, finished
     from regard.runs.initial import inherited
+    from regard.runs.lock import remove_dead_lock
     from regard.training import joined
 
     with joined(resolve_device(device)) as team:
@@ -243,6 +244,7 @@ def train_run(
             if not (going_on and (out / README).exists() and finished(out, settings)):
                 return False
             check_resumable(out, settings, facts_of(settings, init))
+            remove_dead_lock(out)
             return True
 
         if team.on_rank_zero(done_before):

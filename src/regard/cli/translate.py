@@ -29,6 +29,8 @@ def translate(
 ) -> None:
     """Translate standard input to standard output with the run in DIR: one line for each line, in order.
 
+    A run trained with --context reads the lines before, too; an empty line ends a document.
+
     Examples:
 
     - `regard translate runs/en-de < in.txt > out.txt`
@@ -42,7 +44,10 @@ def translate(
     if system.copies:
         facts.append("copied")
 
+    read = system.reading()
+
     def answer(block: list[str]) -> Iterator[str]:
+        block = [read(line) for line in block]
         found = system.translations(block, best=best, beam=beam, alpha=alpha, coverage=coverage, batch=batch)
         for one in chain.from_iterable(found):
             if as_json or best > 1:

@@ -1,5 +1,6 @@
 """regard view: the attention of a run while it answers one text, as a picture in a file."""
 
+import re
 from pathlib import Path
 
 from typer import Option
@@ -21,7 +22,7 @@ def view(
     kind: str | None = Option(
         None,
         help="heat_map, lines, words, steps, heads, layers or image; memory: the heads of a Turing machine "
-        "over time. Without it, as fits the run.",
+        "over time; context: the sentences before, of a translator that reads them. Without it, as fits.",
     ),
     layer: int | None = Option(None, min=1, help="From 1; the last one if it is not given."),
     head: int | None = Option(None, min=1, help="From 1; the mean of the heads if it is not given."),
@@ -34,6 +35,11 @@ def view(
     ),
     without_sink: bool = Option(
         False, "--without-sink", help="Leave out the weight on the first token, for language models."
+    ),
+    links: str | None = Option(
+        None,
+        metavar="0-0 1-2 …",
+        help="Known links, source word – target word, from 0: outlined in a heat map, as by Koehn & Knowles.",
     ),
     device: Device = "auto",
 ) -> None:
@@ -52,11 +58,14 @@ def view(
 
     - `regard view hf:opus-mt-en-de --text "The keys" --attention encoder --kind heads --out heads.html`
 
+    - `regard view runs/demo --text "at half past eight" --links "0-0 1-1 2-1 3-2" --out boxes.html`
+
     - `regard view runs/fashion --image shoe.png --out weights.png`
 
     - `regard view hf:PATH --text "The keys to the cabinet" --without-sink --out weights.html`
     """
     check_picture(out)
+    outlined = [] if links is None else _links(links)
     system = open_run(run, device)
     check_inspectable(system)
     if kind is not None and kind in system.own_views:
@@ -66,7 +75,15 @@ def view(
     chosen = {name: number and number - 1 for name, number in (("layer", layer), ("head", head))}
     try:
         save_picture(
-            draw(found, kind, method=method, sink=not without_sink, attention=attention, **chosen),
+            draw(
+                found,
+                kind,
+                method=method,
+                sink=not without_sink,
+                attention=attention,
+                links=outlined,
+                **chosen,
+            ),
             out,
             quiet=True,
         )
@@ -74,3 +91,10 @@ def view(
         fail(f"--{error.name} must be from 1 to {error.count}; got {error.got + 1}.")
     say(shown(found.title))
     say(out)
+
+
+def _links(text: str) -> list[tuple[int, int]]:
+    found = [re.fullmatch(r"(\d{1,6})[-p](\d{1,6})", part) for part in text.split()]
+    if not found or not all(found):
+        fail(f'--links must be like "0-0 1-2", source word – target word, counted from 0; got {text!r}.')
+    return [(int(one[1]), int(one[2])) for one in found if one]

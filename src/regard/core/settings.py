@@ -20,6 +20,7 @@ from regard.core.files import read_text
 
 D = TypeVar("D")
 LARGEST, DEEPEST = 1 << 24, 32  # bytes of a TOML file, parts of a key in it
+WHOLE = 1 << 63  # whole numbers are smaller
 
 
 def setting(
@@ -133,7 +134,7 @@ def fitted(kind: Any, value: Any, name: str) -> Any:
     if kind in (int, float) and isinstance(value, int | float | str) and not isinstance(value, bool):
         try:
             number = kind(value)
-            if number == float(value) or kind is float:
+            if kind is float or (number == float(value) and abs(number) < WHOLE):
                 return number
         except (ValueError, OverflowError):
             pass

@@ -207,12 +207,16 @@ class Classes:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise DataError(f"{path}: not a file of labels that regard has saved.") from None
 
+    def check_label(self, label: str, where: str) -> None:
+        """DataError unless the label is known."""
+        if label not in self.number:
+            raise DataError(
+                f"{where}: the label {label!r} is not among those trained on: {_some(self.labels)}."
+            )
+
     def check(self, text: Labelled, where: str) -> Labelled:
         """The text, if its label is known and a second text is there if it must be."""
-        if text.label not in self.number:
-            raise DataError(
-                f"{where}: the label {text.label!r} is not among those trained on: {_some(self.labels)}."
-            )
+        self.check_label(text.label, where)
         if self.pairs and text.second is None:
             raise DataError(f"{where}: a second text is needed, as in training.")
         if not self.pairs and text.second is not None:

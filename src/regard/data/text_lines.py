@@ -5,13 +5,17 @@ them). A file that cannot be read raises a DataError that names the file and the
 """
 
 import gzip
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
+from regard.core.files import check_regular
+
 LONGEST = 65_536  # bytes of a line
+MOST = 1 << 20  # bytes of a text that is read at once
 
 
 class DataError(ValueError):
@@ -52,6 +56,29 @@ def opened(path: Path, place: Callable[[], str] | None = None) -> Iterator[IO[by
         raise DataError(f"{path}{after}: the gzip data is broken ({error}).") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from None
+
+
+def whole_text(path: str | Path, what: str) -> str:
+    """The text of a file that is read at once, as a story, without byte order mark; "-" is standard input."""
+    named = "standard input" if str(path) == "-" else str(path)
+    if str(path) == "-":
+        raw = sys.stdin.buffer.read(MOST + 1)
+    else:
+        try:
+            check_regular(path)
+        except FileNotFoundError:
+            raise DataError(f"{path}: there is no such file.") from None
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from None
+        with opened(Path(path)) as file:
+            raw = file.read(MOST + 1)
+    if len(raw) > MOST:
+        raise DataError(f"{named}: {what} of more than {MOST:,} bytes.")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        at = f"invalid UTF-8 at byte {error.start + 1}"
+        raise DataError(f"{named}: {what} must be UTF-8 text; {at}.") from None
 
 
 def numbered_lines(

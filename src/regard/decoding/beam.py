@@ -36,8 +36,8 @@ def beam(
         raise ValueError(
             f"width must be at least 1 and best from 1 to width; got width={width}, best={best}."
         )
-    if not (alpha >= 0 and coverage >= 0):
-        raise ValueError(f"alpha and coverage must be at least 0; got {alpha} and {coverage}.")
+    if not (0 <= alpha < 100 and coverage >= 0):
+        raise ValueError(f"alpha (below 100) and coverage must be at least 0; got {alpha} and {coverage}.")
     with deciding(model):
         return _Search(model, source, lengths, limits, width, alpha, coverage, best).run()
 

@@ -114,14 +114,15 @@ class Stack:
                 raise ValueError(f'position must be a number or "all"; got {position!r}.')
             return None
         top = self.layers[-1]
+        first = self.ahead if top.residual else 0  # the rows of a decoder are its own
         ends = self.lengths if top.residual else torch.full_like(self.lengths, top.weights.shape[-2])
         if position is None and self.last:
             position = -1
         if position is None:
             return torch.zeros_like(ends) if self.ahead else None
-        row = torch.full_like(ends, position + self.ahead) if position >= 0 else ends + position
-        if not bool(((row >= self.ahead) & (row < ends)).all()):
-            least = int(ends.min()) - self.ahead
+        row = torch.full_like(ends, position + first) if position >= 0 else ends + position
+        if not bool(((row >= first) & (row < ends)).all()):
+            least = int(ends.min()) - first
             raise ValueError(
                 f"position must be within each text, the shortest has {least} places; got {position}."
             )

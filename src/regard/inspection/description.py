@@ -29,7 +29,10 @@ def describe(system: System) -> dict[str, Any]:
         "about": first_paragraph(system.folder) or system.purpose,
         "example": system.example,
         "examples": system.examples,
-        "second": system.takes_second,
+        "second": system.second_name if system.takes_second else "",
+        "second_examples": system.second_examples,
+        "units": system.units,
+        "attends": bool(system.layers),
         "pictures": system.picture == "image",
         "changes": [*(["mask"] if system.masked_paths else []), *system.deletions],
     }

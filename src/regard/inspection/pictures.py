@@ -4,7 +4,7 @@ Weights between answer and text are drawn as the system says (`System.picture`).
 the text, other kinds show self-attention among these words.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -47,15 +47,18 @@ def draw(
     method: str | None = None,
     sink: bool = True,
     attention: str | None = None,
+    links: Iterable[tuple[int, int]] = (),
 ) -> View:
     """A view of one of KINDS; layer and head from 0, without them the last layer and the mean of its heads.
 
     `attention` is one of `System.attentions`, as encoder, decoder or cross; default: from answer to text.
 
     `method`, of METHODS, colours words by its scores instead of by weights. With sink=False the weight on the
-    first token, which decoders look at whatever it is, is left out, and the rest renormalised.
+    first token, which decoders look at whatever it is, is left out, and the rest renormalised. `links`, pairs
+    of a word of the text and a word of the answer, counted from 0, are outlined in a heat map.
     """
     system = inspected.system
+    links = tuple(links)
     if not sink and not system.sinks:
         raise InvalidRequest(f"{inspected.name} is no decoder: there is no sink to leave out.")
     if attention is not None and attention not in system.attentions:
@@ -65,6 +68,8 @@ def draw(
     inspected = inspected if sink else without_sink(inspected)
     among = attention in (*TEXT, ANSWER)  # words of one text
     kind = kind or ("heat_map" if among else system.picture)
+    if links and (kind != "heat_map" or among or method is not None or system.picture == "words"):
+        raise InvalidRequest("links are drawn in a heat map of the weights from answer to text.")
     if kind not in KINDS:
         raise InvalidRequest(f'no kind "{kind}". Known: {", ".join(KINDS)}.')
     chosen = layer is not None or head is not None
@@ -105,6 +110,8 @@ def draw(
     said: dict[str, Any] = {"title": inspected.title, "caption": caption}
     if kind == "image" and layer is not None and (found_ellipses := _ellipses(inspected, [layer])):
         said |= {"ellipses": found_ellipses, "caption": caption + captions.DENSITY}
+    if links:
+        said["links"] = links
     view = _view(inspected, kind, weights, source, rows, **said)
     return replace(view, unknown=() if attention == ANSWER else _unknown(inspected, ahead))
 

@@ -18,11 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import DeviceError, ShapeError
-from regard.core.foreign_names import refuse
 from regard.core.shapes import check, check_float, widened
 from regard.kernels.common.operator import is_plain
 from regard.kernels.row_maps.entmax_operator import entmax_operator
-from regard.maps.table import MAPS, register
+from regard.maps.table import MAPS, check_call, register
 
 
 def _entmax(scores: Tensor, alpha: float | Tensor) -> Tensor:
@@ -71,9 +70,7 @@ def entmax(scores: Tensor, alpha: float | Tensor = 1.5, **other: Never) -> Tenso
     learned: 0-d, (m, 1), or (heads, 1, 1) for scores (..., heads, m, n). With α = inf the keys of highest
     score share the weight, and no gradient flows.
     """
-    if other:
-        refuse("entmax", other)
-    check_float("scores", scores)
+    check_call("entmax", scores, other)
     check("scores", scores, "... n")
     check_alpha(alpha, "scores", scores)
     if isinstance(alpha, Tensor) or alpha not in (1, 1.5, 2):

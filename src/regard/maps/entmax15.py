@@ -12,16 +12,12 @@ from typing import Never
 
 from torch import Tensor
 
-from regard.core.foreign_names import refuse
-from regard.core.shapes import check_float
 from regard.kernels.row_maps.entmax15_operator import entmax15_operator
-from regard.maps.table import register
+from regard.maps.table import check_call, register
 
 
 @register(sparse=True, guard=False)
 def entmax15(scores: Tensor, **other: Never) -> Tensor:
     """Map scores (..., n) to weights (..., n). A score of −inf gets weight 0."""
-    if other:
-        refuse("entmax15", other)
-    check_float("scores", scores)
+    check_call("entmax15", scores, other)
     return entmax15_operator(scores)

@@ -11,16 +11,13 @@ from typing import Never
 import torch
 from torch import Tensor
 
-from regard.core.foreign_names import refuse
-from regard.core.shapes import check, check_float
-from regard.maps.table import register
+from regard.core.shapes import check
+from regard.maps.table import check_call, register
 
 
 @register(simplex=False, guard=False)
 def sigmoid(scores: Tensor, **other: Never) -> Tensor:
     """Map scores (..., n) to weights (..., n), each between 0 and 1."""
-    if other:
-        refuse("sigmoid", other)
-    check_float("scores", scores)
+    check_call("sigmoid", scores, other)
     check("scores", scores, "... n")
     return torch.sigmoid(scores)

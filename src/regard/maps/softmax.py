@@ -17,10 +17,9 @@ from typing import Never
 import torch
 from torch import Tensor
 
-from regard.core.foreign_names import refuse
 from regard.core.shapes import check, check_float, widened
 from regard.kernels.common.operator import is_plain
-from regard.maps.table import register
+from regard.maps.table import check_call, register
 
 
 def tempered(scores: Tensor, temperature: float | Tensor) -> Tensor:
@@ -57,9 +56,7 @@ def _with_empty_rows(scores: Tensor) -> Tensor:
 @register(guard=False)
 def softmax(scores: Tensor, temperature: float | Tensor = 1.0, **other: Never) -> Tensor:
     """Map scores (..., n) to weights (..., n), all above 0 but for scores of −inf."""
-    if other:
-        refuse("softmax", other)
-    check_float("scores", scores)
+    check_call("softmax", scores, other)
     if scores.dim() == 0:
         check("scores", scores, "... n")
     if isinstance(temperature, Tensor) or temperature != 1:  # torch.softmax itself widens half precision

@@ -12,16 +12,12 @@ from typing import Never
 
 from torch import Tensor
 
-from regard.core.foreign_names import refuse
-from regard.core.shapes import check_float
 from regard.kernels.row_maps.sparsemax_operator import sparsemax_operator
-from regard.maps.table import register
+from regard.maps.table import check_call, register
 
 
 @register(sparse=True, guard=False)
 def sparsemax(scores: Tensor, **other: Never) -> Tensor:
     """Map scores (..., n) to weights (..., n). A score of −inf gets weight 0."""
-    if other:
-        refuse("sparsemax", other)
-    check_float("scores", scores)
+    check_call("sparsemax", scores, other)
     return sparsemax_operator(scores)

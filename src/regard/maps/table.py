@@ -1,6 +1,6 @@
 """MAPS: every map by name, and what is true of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
 from inspect import signature
@@ -58,6 +58,13 @@ def register(*, guard: bool = True, **facts: Any) -> Callable[[F], F]:
         return entered
 
     return enter
+
+
+def check_call(name: str, scores: Tensor, other: Mapping[str, object]) -> None:
+    """What a map that is not guarded refuses: settings that it does not have, scores that are no floats."""
+    if other:
+        refuse(name, other)
+    check_float("scores", scores)
 
 
 def _named(function: F) -> F:

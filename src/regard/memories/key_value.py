@@ -6,7 +6,6 @@ buffer, which copies share until one of them uses it; with gradients it concaten
 autograd graph.
 """
 
-import copy
 from typing import Protocol, Self
 
 import torch
@@ -75,14 +74,17 @@ class KeyValue:
                 if need > self._keys.shape[-2] or n != self._taken[0]:
                     self._keys, self._values = _roomy(self._keys, n, need), _roomy(self._values, n, need)
                     self._taken = [n]
-                self._keys[..., n:need, :], self._values[..., n:need, :] = keys, values
+                self._keys.narrow(-2, n, need - n).copy_(keys)
+                self._values.narrow(-2, n, need - n).copy_(values)
                 self._taken[0] = need
         self._n = need
         return self.keys, self.values
 
     def copy(self) -> Self:
         """An independent cache with the same keys and values."""
-        return copy.copy(self)
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)  # as copy.copy, which takes ten times as long
+        return made
 
     def select(self, index: Tensor) -> None:
         """Keep these rows of the first axis, in this order, as beam search does after each step."""
@@ -103,10 +105,11 @@ class KeyValue:
         return room
 
     def _check(self, keys: Tensor) -> None:
-        old = self.keys
-        if keys.shape[:-2] != old.shape[:-2] or keys.shape[-1] != old.shape[-1]:
+        assert self._keys is not None
+        old = self._keys.shape
+        if keys.shape[:-2] != old[:-2] or keys.shape[-1] != old[-1]:
             raise ShapeError(
-                f"keys must agree with {tuple(old.shape)} in all axes but the last but one; "
+                f"keys must agree with {tuple(self.keys.shape)} in all axes but the last but one; "
                 f"got {tuple(keys.shape)}."
             )
 
@@ -116,7 +119,7 @@ def _upto(buffer: Tensor | None, n: int) -> Tensor:
         raise RuntimeError("the cache is empty: nothing has been appended yet.")
     if buffer.shape[-2] == n:
         return buffer
-    return buffer.data[..., :n, :]  # .data: later writes behind it must not count as in-place changes
+    return buffer.data.narrow(-2, 0, n)  # .data: later writes behind it must not count as in-place changes
 
 
 def _roomy(buffer: Tensor, n: int, need: int) -> Tensor:

@@ -17,7 +17,6 @@ from torch import Tensor
 from regard.backends.certified import LONG, attend_by_codes, form_of
 from regard.backends.key_codes import BLOCK, KeyCodes, can_encode
 from regard.core.decoding_counts import Counts
-from regard.kernels.common.operator import is_plain
 from regard.memories.key_value import ROOM, KeyValue
 
 
@@ -32,11 +31,13 @@ class Quantised(KeyValue):
 
     @property
     def keys(self) -> Tensor:
-        return super().keys if self._store is None else _between(self._keys, self._first, self._n)
+        store = self._store
+        return super().keys if store is None else store.shown[0].narrow(-2, self._first, self._n)
 
     @property
     def values(self) -> Tensor:
-        return super().values if self._store is None else _between(self._values, self._first, self._n)
+        store = self._store
+        return super().values if store is None else store.shown[1].narrow(-2, self._first, self._n)
 
     @property
     def codes(self) -> tuple[KeyCodes, int, int] | None:
@@ -46,16 +47,19 @@ class Quantised(KeyValue):
         return self._store, self._first, self._first + self._n
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        store, end, need = self._store, self._first + self._n, self._first + self._n + keys.shape[-2]
+        store, end = self._store, self._first + self._n
+        if store is not None and store.takes(keys, values, end) and end == self._taken[0]:
+            store.append(keys, values, end)  # the next token, by one call of a kernel
+            self._n += 1
+            self._taken[0] = end + 1
+            return (
+                store.shown[0].narrow(-2, self._first, self._n),
+                store.shown[1].narrow(-2, self._first, self._n),
+            )
+        need = end + keys.shape[-2]
         tracked = torch.is_grad_enabled() and any(
             t is not None and t.requires_grad for t in (keys, values, self._keys, self._values)
         )
-        if store is not None and not tracked and store.coded == end == self._taken[0]:
-            alike = _alike(keys, self._keys) and _alike(values, self._values) and is_plain(keys, values)
-            if alike and need <= store.keys.shape[1]:
-                store.append(keys, values, end)  # the next token, by one call of a kernel
-                self._taken[0], self._n = need, need - self._first
-                return self.keys, self.values
         if self._keys is not None:
             self._check(keys)
         if tracked or need - self._first < self.long or not can_encode(keys, values):
@@ -155,18 +159,3 @@ def cache_for(map: Callable[..., Tensor], *, grows: bool = True, clean: bool = F
     """The cache for an attention with this map: with codes, if the certified backend takes the map."""
     kind = KeyValue if form_of(map) is None else Quantised
     return kind(grows=grows, clean=clean)
-
-
-def _alike(new: Tensor, held: Tensor | None) -> bool:
-    """Whether tensors (..., n, d) differ in nothing but n and their numbers."""
-    if held is None or new.dtype != held.dtype:
-        return False
-    a, b = new.shape, held.shape
-    return a[-1] == b[-1] and a[:-2] == b[:-2]
-
-
-def _between(buffer: Tensor | None, first: int, n: int) -> Tensor:
-    if buffer is None:
-        raise RuntimeError("the cache is empty: nothing has been appended yet.")
-    held = buffer if buffer.is_inference() else buffer.data  # later writes are no in-place changes of these
-    return held.narrow(-2, first, n)

@@ -27,15 +27,13 @@ from regard.models.parts.bidirectional import check_source
 from regard.models.parts.dropout_layer import Dropout
 from regard.models.parts.named_components import check_choice, make_map, make_score, precompute_keys
 from regard.models.parts.tape_cell import TapeCell
-from regard.models.sequence_model import Rows, SequenceModel, by_hypothesis, by_sentence
+from regard.models.sequence_model import Rows, SequenceModel, TranslatorConfig, by_hypothesis, by_sentence
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(TranslatorConfig):
     """Configuration of a translator of two LSTMNs."""
 
-    source_vocabulary: int
-    target_vocabulary: int
     width: int = 192  # of hidden states and embeddings
     dropout: float = 0.2
     fusion: Literal["deep", "shallow"] = "deep"

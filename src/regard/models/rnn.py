@@ -25,18 +25,15 @@ from regard.models.parts.bidirectional import Bidirectional
 from regard.models.parts.deep_output import DeepOutput
 from regard.models.parts.dropout_layer import Dropout
 from regard.models.parts.initialization import initialize
+from regard.models.parts.recurrent_config import RecurrentSizes
 from regard.models.sequence_model import Rows, SequenceModel, by_hypothesis
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(RecurrentSizes):
     """Configuration of a recurrent encoder–decoder."""
 
-    source_vocabulary: int
-    target_vocabulary: int
     width: int = 256  # of hidden states, embeddings and c; the encoder has this width in each direction
-    layers: int = 1
-    dropout: float = 0.2
     initial: Literal["glorot", "paper"] = "glorot"
 
 

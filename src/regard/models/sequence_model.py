@@ -8,6 +8,7 @@ Models that copy return a `Pointing` in place of hidden states, and have tokens 
 Memory and state are never changed in place: a state can be stepped twice, with different tokens.
 """
 
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from torch import Tensor, nn
@@ -24,6 +25,14 @@ from regard.models.parts.copy_mechanism import Copying, CopyState, Pointing
 Hidden = Tensor | Pointing
 M = TypeVar("M", bound=Rows)  # the encoded source
 S = TypeVar("S", bound=Rows)  # the decoder state
+
+
+@dataclass(frozen=True)
+class TranslatorConfig:
+    """What all translators are told: how many source and target tokens there are."""
+
+    source_vocabulary: int
+    target_vocabulary: int
 
 
 class SequenceModel(nn.Module, Generic[M, S]):

@@ -29,21 +29,27 @@ from regard.models.parts.attention_choice import make_heads
 from regard.models.parts.biases import Biases, expected_fertility
 from regard.models.parts.bidirectional import check_source
 from regard.models.parts.copy_mechanism import Copy, CopyState, make_copying
+from regard.models.parts.document_context import DocumentContext, sentences_before
 from regard.models.parts.embedding import Embedding
 from regard.models.parts.feed_forward import FeedForward
 from regard.models.parts.named_components import check_choice, make_map, with_terms
 from regard.models.parts.residual import Residual
-from regard.models.sequence_model import Hidden, Rows, SequenceModel, by_hypothesis, by_sentence
+from regard.models.sequence_model import (
+    Hidden,
+    Rows,
+    SequenceModel,
+    TranslatorConfig,
+    by_hypothesis,
+    by_sentence,
+)
 from regard.positions import Learned, Relative, Sinusoidal
 from regard.scores import Score
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(TranslatorConfig):
     """Configuration of a Transformer."""
 
-    source_vocabulary: int
-    target_vocabulary: int
     width: int = 256
     inner: int = 1024  # of the feed-forward layers
     heads: int = 8
@@ -62,6 +68,7 @@ class Config:
     attention: str = "full"  # of the self-attentions, or another mechanism: `regard.MECHANISMS`
     decoder_attention: str = ""  # that of the decoder, where it is another: some cannot be causal
     copy: Copy = "no"  # or "gate" or "sentinel": source tokens can be copied, also unknown ones
+    context: int | None = None  # sentences before that are read: `parts/document_context.py`
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +80,13 @@ class Memory(Rows):
     layers: tuple[KeyValue, ...]  # (b, heads, n, width / heads) each
     padded: bool  # whether any source is shorter than n
     copying: CopyState = ()
+    current: Tensor | None = None  # (b, 1, 1, n), True for the sentence to translate, if others are read, too
 
     @property
-    def mask(self) -> Mask | None:
-        """The padding mask; None if nothing is padded."""
+    def mask(self) -> Mask | Tensor | None:
+        """The padding mask, or that of the sentence to translate; None if nothing is masked."""
+        if self.current is not None:
+            return self.current
         return Lengths(self.lengths) if self.padded else None
 
 
@@ -99,7 +109,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(config.width, config.inner, config.activation)
         self.around = nn.ModuleList(Residual(config.width, config.norm, config.dropout) for _ in range(2))
 
-    def forward(self, x: Tensor, mask: Mask | None) -> Tensor:
+    def forward(self, x: Tensor, mask: Mask | Tensor | None) -> Tensor:
         """x (b, n, width) to (b, n, width)."""
         x = self.around[0](x, lambda x: self.attention(x, mask=mask).context)
         x = self.around[1](x, self.feed_forward)
@@ -178,6 +188,12 @@ class Transformer(SequenceModel[Memory, State]):
             "decoder_self": [f"decoder.{layer}.attention" for layer in layers],
             "cross": [f"decoder.{layer}.cross" for layer in layers],
         }
+        self.context = _context(config)
+        if self.context is not None:
+            self.attention_paths |= {
+                "context_words": ["context.over_words"],
+                "context_sentences": ["context.over_sentences"],
+            }
         self.copying = make_copying(
             config.copy, width, width, config.source_vocabulary, config.target_vocabulary
         )
@@ -185,13 +201,19 @@ class Transformer(SequenceModel[Memory, State]):
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
         check_source(source, lengths)
         padded = torch.compiler.is_compiling() or bool((lengths < source.shape[1]).any())
-        mask = Lengths(lengths) if padded else None
-        x = self.source(self.clip_to_vocabulary(source))  # (b, n, width)
+        mask: Mask | Tensor | None = Lengths(lengths) if padded else None
+        x, current = self.source(self.clip_to_vocabulary(source)), None  # (b, n, width)
+        if self.context is not None:  # a sentence sees itself; the context sees all of them
+            back = sentences_before(source, lengths)
+            mask = (back.unsqueeze(-1) == back.unsqueeze(-2))[:, None] & (back >= 0)[:, None, None]
         for layer in self.encoder:
             x = layer(x, mask)
         x = self.encoder_norm(x)
+        if self.context is not None:
+            x = self.context(x, back)
+            mask = current = (back == 0)[:, None, None]
         keys = tuple(cast(DecoderLayer, layer).cross.project(x, mask=mask) for layer in self.decoder)
-        return Memory(x, lengths, keys, padded, self.copy_state(x, source))
+        return Memory(x, lengths, keys, padded, self.copy_state(x, source), current)
 
     def start(self, memory: Memory) -> State:
         return State(Branches.start(len(memory.lengths), memory.lengths.device))
@@ -242,6 +264,24 @@ def _heads(config: Config, *, own: bool = False, causal: bool = False) -> MultiH
     )
     nn.init.xavier_uniform_(heads.W_o.weight)
     return heads
+
+
+def _context(config: Config) -> DocumentContext | None:
+    if config.context is None:
+        return None
+    if config.context < 1:
+        raise ValueError(f"context must be at least 1, or None; got {config.context}.")
+    for name, usual in (("copy", "no"), ("bias", ()), ("attention", "full")):
+        if getattr(config, name) != usual:
+            raise ValueError(f"context, sentences before, does not go with {name}={getattr(config, name)!r}.")
+    return DocumentContext(
+        config.width,
+        config.heads,
+        config.context,
+        config.inner,
+        partial(make_map, config.map, learn_alpha=config.learn_alpha, heads=config.heads),
+        config.dropout,
+    )
 
 
 def _positions(config: Config) -> Sinusoidal | Learned | None:

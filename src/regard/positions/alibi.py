@@ -9,6 +9,8 @@ paper's; without it, it is the same on both sides.
 Press, Smith & Lewis (2022), "Train Short, Test Long", arXiv:2108.12409, §3.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -27,11 +29,16 @@ def slopes(heads: int) -> list[float]:
 
 
 class ALiBi(DistanceTerm):
-    """A term: −slope · distance, a slope for each head; heads=1 works for any shape."""
+    """A term: −slope · distance, a slope for each head; heads=1 works for any shape.
 
-    def __init__(self, heads: int):
+    With `given` the slopes are these: 0 for a head without positions.
+    """
+
+    def __init__(self, heads: int, given: Sequence[float] | None = None):
         super().__init__()
-        self.heads, self.slopes = heads, slopes(heads)
+        self.heads, self.slopes = heads, slopes(heads) if given is None else [float(s) for s in given]
+        if len(self.slopes) != heads:
+            raise ValueError(f"there must be {heads} slopes, one for each head; got {len(self.slopes)}.")
 
     def span(self, lo: int, hi: int) -> tuple[int, int]:
         return lo, max(lo, hi)

@@ -44,6 +44,13 @@ def locked(folder: Path) -> Iterator[bool]:
                 folder.rmdir()
 
 
+def remove_dead_lock(folder: Path) -> None:
+    """Remove the lock of a process that was killed; that of one that is alive stays."""
+    if os.path.lexists(folder / LOCK):
+        with suppress(RunError), locked(folder):
+            pass
+
+
 def _held(folder: Path) -> int:
     path = folder / LOCK
     while True:

@@ -5,9 +5,9 @@ from typing import Any
 
 from torch import nn
 
-from regard.data.corpora.corpus import CORPORA, LABELLED, RUNNING
 from regard.runs.folder import CONFIG, LOG, README
 from regard.tasks.system import Scores, System
+from regard.tasks.task import Task
 from regard.views.shown_text import cropped
 
 PARAGRAPH = 500  # characters of it that are shown
@@ -23,7 +23,7 @@ def readme(system: System, scores: Scores, steps: int | None) -> str:
     trained = "trained" if steps is None else f"trained for {steps:,} steps"
     parts = [
         f"# A {task.makes}",
-        f"{system.purpose} Learned from {_data(settings.data)}. "
+        f"{system.purpose} Learned from {_data(task, settings.data)}. "
         + (
             f"On validation {task.examples}: {scores.line}."
             if steps is not None
@@ -60,11 +60,11 @@ def _model(system: System) -> str:
     return f"Its model is `{chosen['name']}`, {size:,} parameters{attention}; "
 
 
-def _data(data: Any) -> str:
+def _data(task: Task, data: Any) -> str:
     values = {name: value for name, value in vars(data).items() if isinstance(value, str)}
     if corpus := values.get("corpus"):
-        known = [table[corpus].says for table in (CORPORA, LABELLED, RUNNING) if corpus in table]
-        return f"generated text, {corpus}" + "".join(f" ({says.rstrip('.')})" for says in known)
+        says = str(task.corpora[corpus].says).rstrip(".")
+        return f"generated {task.examples}, {corpus} ({says[:1].upper()}{says[1:]})"
     files = [values[name] for name in ("source", "target", "train") if name in values]
     return " → ".join(files) or "its data"
 

@@ -73,7 +73,10 @@ class RunFacts(Strict):
     about: str = Field(description="what it is for: the first paragraph of its README")
     example: str = Field(description="a text to begin with; may be empty")
     examples: list[str] = Field(description="a few of these; may be empty")
-    second: bool = Field(description="whether it takes a second text")
+    second: str = Field(description="what its second text is called; empty if it takes none")
+    second_examples: list[str] = Field(description="the second texts of the examples; may be empty")
+    units: str = Field(description="what a text is cut into: words, sentences, regions, …")
+    attends: bool = Field(description="whether it has attentions")
     pictures: bool = Field(description="whether a text is a picture: data:image/png;base64,…")
     changes: list[How] = Field(description="what can be done to words")
     controls: list[ControlFacts]
@@ -125,7 +128,7 @@ class AnswerMessage(Strict):
     changed: list[int] = Field(description="words that were masked or deleted")
     columns: list[int] = Field(description="the word behind each column of the view")
     answer: str
-    answer_words: list[str] = Field(description="the rows of the view")
+    answer_words: list[str] = Field(description="the words of the answer")
     log_prob: float | None = Field(description="of the answer, by the model, if it has one")
     probabilities: list[Probability] = Field(description="of all possible answers, where they are few")
     change: str = Field(description="what was done to the text, in words")

@@ -95,6 +95,10 @@ class ServedRun:
             found = refused[i] if i in refused else answered[i]
             yield self._message(found, options[i]) if isinstance(found, Inspected) else found
 
+    def _words(self, found: Inspected) -> list[str]:
+        """The words of the answer, which are not always the rows of the weights."""
+        return found.rows if self.system.rows == "answer" else found.said.split()
+
     def _message(self, found: Inspected, chosen: dict[str, Value]) -> dict[str, Any]:
         picture, complete, missing = None, True, ""
         try:
@@ -110,7 +114,7 @@ class ServedRun:
             "changed": found.changed,
             "columns": [] if chosen.get("attention") == ANSWER else found.columns,
             "answer": shown(found.said),
-            "answer_words": [shown(word) for word in found.rows],
+            "answer_words": [shown(word) for word in self._words(found)],
             "log_prob": found.log_prob,
             "probabilities": [
                 {"label": shown(label), "probability": p, "then": found.continued.get(label)}

@@ -1,11 +1,13 @@
 """The server: sockets, names and tokens around the application."""
 
 import asyncio
+import gc
 import os
 import re
 import secrets
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from ipaddress import ip_address
 
 import h11
@@ -105,7 +107,23 @@ def serve(
     name = f"[{host}]" if ":" in host else host
     say(f"http://{name}:{there.getsockname()[1]}/" + ("" if token is None else f"?token={token}"))
     server = make_server(runs, bounds, {host, *LOOPBACK} if near else None, token, device)
-    server.run(sockets=[there])
+    with kept_shared():
+        server.run(sockets=[there])
+
+
+@contextmanager
+def kept_shared() -> Iterator[None]:
+    """Leave what is in memory now to the workers as it is.
+
+    Garbage collection writes into every object that it looks at: one in the server would give it a copy of
+    its own of all that it shares with its workers, and those that are forked later would share the copy.
+    """
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def make_server(

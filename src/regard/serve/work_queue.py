@@ -52,6 +52,7 @@ class Job:
     asked: Any
     batch: str | None
     reply: "asyncio.Future[bytes]"
+    retried: bool = False
 
     def fail(self, error: Exception) -> None:
         """Tell whoever waits."""
@@ -200,9 +201,10 @@ class WorkQueue:
         if name is not None:
             by = 2 if took < self.seconds / 16 else 0.5 if took > self.seconds / 8 else 1
             self._most[name] = max(1, min(MOST, int(self._most[name] * by)))
-        if len(batch.jobs) > 1 and error is not None:  # one of them may be to blame: each alone
-            for job in reversed(left):
-                job.batch = None
+        found_dead = isinstance(error, WorkFailed) and worker is not None and worker.questions > 1
+        if error is not None and (len(batch.jobs) > 1 or (found_dead and not batch.jobs[0].retried)):
+            for job in reversed(left):  # one may be to blame, or the worker had died before: each alone
+                job.batch, job.retried = None, found_dead
                 self._waiting.appendleft(job)
         elif error is not None:
             for job in left:

@@ -34,6 +34,7 @@ class Worker:
 
     def __init__(self, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
         self.pid, self.reader, self.writer = pid, reader, writer
+        self.questions = 0  # that it was asked
 
     @classmethod
     async def start(cls, prepare: Callable[[], Answer], seconds: float, threads: int) -> "Worker":
@@ -56,6 +57,7 @@ class Worker:
 
     async def ask(self, question: Any, count: int) -> AsyncIterator[Reply]:
         """The `count` replies to a question, each as soon as it comes; EOFError if the worker has ended."""
+        self.questions += 1
         self.writer.write(_framed(json.dumps(question).encode("ascii")))
         for _ in range(count):
             reply = await self._frame()

@@ -31,15 +31,20 @@ class AlgorithmData(TaskData):
     """Which algorithm, and how long its sequences are."""
 
     corpus: str = setting("copy", "The algorithm; copy unless given.", option="--corpus")
-    bits: int = setting(8, "Bits of a vector.", option="--bits", least=1)
+    bits: int = setting(8, "Bits of a vector.", option="--bits", least=1, below=10_001)
     shortest: int = setting(
-        0, "Length of the shortest sequence; 0 = as suits the algorithm.", option="--shortest", least=0
+        0,
+        "Length of the shortest sequence; 0 = as suits the algorithm.",
+        option="--shortest",
+        least=0,
+        below=100_001,
     )
     longest: int = setting(
         0,
         "Length of the longest sequence to train on; 0 = as suits the algorithm (copy: 10).",
         option="--longest",
         least=0,
+        below=100_001,
     )
     sequences: int = setting(50_000, "Sequences to train on.", least=1)
     held_out: int = setting(500, "Sequences to validate on.", least=1)
@@ -71,8 +76,6 @@ class AlgorithmTraining(CosineTraining):
 
 @dataclass(frozen=True)
 class AlgorithmSettings(TaskSettings):
-    """All that is needed to repeat a run."""
-
     data: AlgorithmData = setting(factory=AlgorithmData)
     task: Literal["algorithm"] = "algorithm"
     training: AlgorithmTraining = setting(factory=AlgorithmTraining)

@@ -20,7 +20,7 @@ from regard.alignment.bitext import Vocabulary
 from regard.alignment.direction import Direction
 from regard.alignment.error_rate import score
 from regard.alignment.expectation import train
-from regard.alignment.forced_alignment import Aligned, align_by_aligner
+from regard.alignment.forced_alignment import Aligned, align_by_aligner, matched
 from regard.alignment.formats import read, said_skipped, write
 from regard.alignment.links import Links
 from regard.core.errors import RunError, SettingsError, WeightsError
@@ -28,6 +28,7 @@ from regard.core.files import read_json, write_text
 from regard.core.registry import Table
 from regard.core.settings import file_setting, from_dict, setting
 from regard.data import CORPORA
+from regard.data.documents import last_lines
 from regard.data.segments import Segments, Span, split_words
 from regard.data.text import DataError, pairs
 from regard.tasks.system import Scores, System
@@ -120,7 +121,7 @@ class AlignmentTask(Task):
             raise SettingsError("data.source and data.target (files), or data.corpus, must be given.")
         if data.corpus is not None:
             made = CORPORA[data.corpus](settings.seed, "train")
-            bitext = [(pair.source, pair.target) for pair in islice(made, data.pairs)]
+            bitext = [(last_lines(pair.source, 0), pair.target) for pair in islice(made, data.pairs)]
         else:
             assert data.source is not None
             bitext = list(pairs(data.source, data.target))
@@ -265,11 +266,16 @@ def alignment_scores(system: Any, wanted: Sequence[tuple[str, str]], options: Pa
         raise DataError(f"{gold} ends with sentence {len(links):,}, and there are {len(wanted):,}.")
     found = system.align(wanted)
     scores, known = score(found.links, links), score(found.links, links, aligned_words=True)
+    looked: dict[str, float] = {}
+    if found.view is not None:
+        match = matched(system, wanted, found.view, links)
+        looked = {"match": match.match, "weight_on_links": match.mass}
     figures = {
         "aer": scores.aer,
         "precision": scores.precision,
         "recall": scores.recall,
         "aer_aligned_words": known.aer,
+        **looked,
         "alignment": found.remarks,
         **({"gold_links_skipped": len(skipped)} if skip else {}),
     }
@@ -277,4 +283,6 @@ def alignment_scores(system: Any, wanted: Sequence[tuple[str, str]], options: Pa
         f"alignment error rate {scores.aer:.3f}, precision {scores.precision:.3f}, recall "
         f"{scores.recall:.3f}; without words that gold leaves unaligned {known.aer:.3f}"
     )
+    if looked:
+        line += f"; match score {looked['match']:.3f}, weight on linked words {looked['weight_on_links']:.3f}"
     return Scores(figures, line, notes=(*found.remarks, *said_skipped(skipped)))

@@ -1,24 +1,19 @@
 """A trained question answerer: a story and a question in, an answer out, and the sentences it looked at."""
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from regard.core.errors import RunError
-from regard.core.files import read_text
 from regard.core.tokens import PAD, UNK
 from regard.data.padding import batches_by_length, padded
 from regard.data.segments import Segments, Span
 from regard.data.stories import StoryQuestion, questions, sentence_spans, sentences, story_files, words
 from regard.data.text import DataError
-from regard.data.tokenizer import Tokenizer
+from regard.data.text_lines import whole_text
 from regard.tasks.answer_scores import answer_scores
 from regard.tasks.answering import (
     ANSWERING,
@@ -27,7 +22,7 @@ from regard.tasks.answering import (
     AnsweringSettings,
     StoryParts,
 )
-from regard.tasks.system import EXAMPLES, Forward, Reply, Scores, System, check_finite
+from regard.tasks.system import Forward, Reply, Scores, System, most_likely
 
 if TYPE_CHECKING:
     from regard.tasks.case import Case
@@ -58,14 +53,9 @@ class Answerer(System):
 
     task = ANSWERING
     role, picture, takes_second = "reader", "words", True
-    units, unknown = "sentences", None
+    units, unknown, second_name = "sentences", None, "Question"
     parts: StoryParts
     settings: AnsweringSettings
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """What cuts sentences into words."""
-        return self.parts.tokenizer
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -80,12 +70,13 @@ class Answerer(System):
     def purpose(self) -> str:
         return f"Answers questions on stories with one of {len(self.labels)} answers."
 
-    @cached_property
+    @property
     def examples(self) -> list[str]:
-        if self.settings.data.train:
-            return []
-        found = islice(self.task.read(self.settings, "valid"), EXAMPLES)
-        return ["\n".join(one.story) for _, one in found]
+        return ["\n".join(one.story) for one in self.held_out]
+
+    @property
+    def second_examples(self) -> list[str]:
+        return [one.question for one in self.held_out]
 
     # Answers
 
@@ -106,11 +97,8 @@ class Answerer(System):
         for some in batches_by_length([len(story) for story in given], POSITIONS):
             with torch.no_grad():
                 logits = self.forward([given[i] for i in some], [of_questions[i] for i in some]).logits()
-            check_finite(logits)
-            for i, row in zip(some, logits.double().softmax(-1).tolist(), strict=True):
-                probabilities = dict(zip(self.labels, row, strict=True))
-                said = max(probabilities, key=probabilities.__getitem__)
-                found[i] = StoryAnswer(stories[i], asked[i], said, probabilities, given[i], of_questions[i])
+            for i, answer in zip(some, most_likely(logits, self.labels), strict=True):
+                found[i] = StoryAnswer(stories[i], asked[i], *answer, given[i], of_questions[i])
         return [found[i] for i in range(len(inputs))]
 
     def forward(self, inputs: Sequence[Sequence[Sequence[int]]], answers: Sequence[Sequence[int]]) -> Forward:
@@ -139,7 +127,7 @@ class Answerer(System):
     def reply(self, options: AnsweringAsking) -> Reply:
         if options.story is None or options.question is None:
             raise RunError(f"{self.folder} holds a question answerer: --story and --question are needed.")
-        story = sentences(sys.stdin.read() if options.story == "-" else story_text(options.story))
+        story = sentences(whole_text(options.story, "a story"))
         if not story:
             raise DataError(f"{options.story}: the story has no sentences.")
         (found,) = self.answer([(story, options.question)])
@@ -147,7 +135,8 @@ class Answerer(System):
         unknown = [word for word in words(options.question) if UNK in self.parts.tokens([word])[0]]
         notes = [f"probability {found.probabilities[found.said]:.3f}"]
         if unknown:
-            notes.append(f"words of the question never seen in training: {', '.join(unknown)}")
+            few = ", ".join(word[:40] for word in unknown[:20])
+            notes.append(f"words of the question never seen in training: {few}")
         rows = ((sentence, *(f"{hop[i]:.2f}" for hop in weights)) for i, sentence in enumerate(found.story))
         return Reply(
             found.said,
@@ -206,15 +195,3 @@ def story_tensors(
     ]
     lengths = torch.tensor([len(story) for story in stories], device=device)
     return torch.tensor(rows, device=device), padded(asked, device)[0], lengths
-
-
-def story_text(file: str) -> str:
-    """The text of a story file; DataError if it cannot be read."""
-    try:
-        return read_text(Path(file))
-    except FileNotFoundError:
-        raise DataError(f"{file}: there is no such file.") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{file}: the story must be UTF-8 text.") from None
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read ({error.strerror or error}).") from None

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from regard.core.errors import SettingsError, UnknownNameError
+from regard.core.errors import RunError, SettingsError, UnknownNameError
 from regard.core.files import read_json, write_text
 from regard.core.settings import file_setting, setting
 from regard.core.tokens import PAD
@@ -27,6 +27,7 @@ from regard.data.fields import Field, Row, number_field, token_field
 from regard.data.splits import Part
 from regard.data.stories import StoryQuestion, answer_word, questions, story_files, words
 from regard.data.text import DataError
+from regard.data.text_lines import LONGEST
 from regard.data.tokenizer import Tokenizer
 from regard.models.answering import ANSWER_MODELS
 from regard.tasks.class_scores import class_measures
@@ -38,6 +39,7 @@ from regard.training.rank_batches import ShuffledBatches
 TOKENIZER, ANSWERS = "tokenizer.json", "answers.json"
 FACTS = 4  # supporting sentences of a question that are kept
 SHARE = 10  # one of so many stories is held out
+FORMAT = 2  # of runs: in those of 1 the vectors of sentences were half as long
 FILES = "bAbI's files as they are, or .jsonl; .gz too. Repeatable; also a folder or a pattern with *."
 
 
@@ -80,8 +82,6 @@ class AnsweringTraining(CosineTraining):
 
 @dataclass(frozen=True)
 class AnsweringSettings(TaskSettings):
-    """All that is needed to repeat a run."""
-
     data: AnsweringData = setting(factory=AnsweringData)
     task: Literal["answering"] = "answering"
     training: AnsweringTraining = setting(factory=AnsweringTraining)
@@ -115,14 +115,26 @@ class StoryParts:
     def save(self, folder: Path) -> None:
         """Write tokenizer.json and answers.json."""
         self.tokenizer.save(folder / TOKENIZER)
-        facts = {"answers": self.answers, "longest": self.longest}
+        facts = {"answers": self.answers, "longest": self.longest, "format": FORMAT}
         write_text(folder / ANSWERS, json.dumps(facts, ensure_ascii=False, indent=1) + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> "StoryParts":
         """Those in a folder."""
-        facts = read_json(folder / ANSWERS)
-        return cls(Tokenizer.load(folder / TOKENIZER), tuple(facts["answers"]), int(facts["longest"]))
+        try:
+            facts = read_json(folder / ANSWERS)
+            version, answers, longest = facts.get("format"), tuple(facts["answers"]), int(facts["longest"])
+            distinct = {answer_word(one) for one in answers}
+            if not 0 < len(distinct) == len(answers) or not 1 <= longest < LONGEST:
+                raise ValueError
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError):
+            raise DataError(f"{folder / ANSWERS}: not what a run of answering has written.") from None
+        if version != FORMAT:
+            raise RunError(
+                f"{folder} was trained by an earlier version of regard, whose networks read sentences "
+                "otherwise: train it again (its config.toml can be given as --config)."
+            )
+        return cls(Tokenizer.load(folder / TOKENIZER), answers, longest)
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -269,15 +281,6 @@ class AnsweringTask(Task):
 
     def suits(self, model: str) -> Mapping[str, Any]:
         return ANSWER_MODELS[model].kind.suits
-
-    def resolve(self, values: Mapping[str, Any]) -> Any:
-        """As for every task; training that is not given suits the model."""
-        model, training = values.get("model") or {}, values.get("training") or {}
-        if isinstance(model, Mapping) and isinstance(training, Mapping):
-            name = model.get("name", self.default_model)
-            suits = self.suits(name) if name in ANSWER_MODELS else {}
-            values = {**values, "training": {**suits, **training}}
-        return super().resolve(values)
 
     def complete(self, settings: AnsweringSettings) -> AnsweringSettings:
         model, training = dict(settings.model), settings.training

@@ -7,7 +7,7 @@ loss over its draws (`regard.losses.expected_loss`). Pictures with captions come
 .jsonl with the columns image and caption; files relative to it), or are generated: shapes, named in order.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -22,12 +22,14 @@ from regard.data.batches import Batch
 from regard.data.corpora import CAPTIONED
 from regard.data.corpora.scenes import Captioned
 from regard.data.fields import Field, Row, token_field
-from regard.data.images import ImageSize, Pixels
+from regard.data.images import Pixels
 from regard.data.text import DataError
 from regard.models.captioners import CAPTIONERS
 from regard.models.captioners.show_attend_tell import Config
-from regard.tasks.picture_parts import PictureParts, measured
+from regard.tasks.picture_parts import measured
 from regard.tasks.picture_tables import (
+    ANY_PICTURES,
+    PictureTextAudit,
     PictureTextData,
     PictureTextFiles,
     PictureTextParts,
@@ -35,7 +37,6 @@ from regard.tasks.picture_tables import (
     PictureTextTraining,
     table_columns,
 )
-from regard.tasks.region_baselines import BASELINE, Baseline
 from regard.tasks.task import Say, Task, TaskSettings
 from regard.tasks.text_data import make_tokenizer
 from regard.tasks.translation import Decoding, target_in
@@ -64,8 +65,6 @@ class CaptionDecoding(Decoding):
 
 @dataclass(frozen=True)
 class CaptionSettings(TaskSettings):
-    """All that is needed to repeat a run."""
-
     data: CaptionData = setting(factory=CaptionData)
     task: Literal["caption"] = "caption"
     training: PictureTextTraining = setting(factory=PictureTextTraining)
@@ -80,11 +79,10 @@ class CaptionEvaluation(PictureTextFiles):
 
 
 @dataclass(frozen=True)
-class CaptionAudit(PictureTextFiles):
+class CaptionAudit(PictureTextAudit):
     """What `regard audit` asks of a captioner."""
 
     words: int = setting(300, "Words of captions to audit on, at most.", least=1)
-    baseline: Baseline = setting("grey", BASELINE)
     seed: int = 0
 
 
@@ -119,15 +117,8 @@ class CaptionTask(PictureTextTask):
     def parts(self, settings: CaptionSettings, say: Say) -> PictureTextParts:
         """The size, mean and deviation of the pictures, and the tokenizer of their captions."""
         texts: list[str] = []
-
-        def pictures() -> Iterator[Any]:
-            for _, one in self.read(settings, "train"):
-                texts.append(one.caption)
-                yield one.pixels
-
-        size, mean, deviation = measured(pictures())
-        tokenizer = make_tokenizer(texts, settings.data, say)
-        return PictureTextParts(size, mean, deviation, tokenizer)
+        measures = measured(self.read(settings, "train"), lambda one: texts.append(one.caption))
+        return PictureTextParts(*measures, make_tokenizer(texts, settings.data, say))
 
     def fields(self, settings: CaptionSettings, parts: PictureTextParts) -> dict[str, Field]:
         """Bytes (c, h, w), and the tokens of the caption, which end with EOS."""
@@ -147,7 +138,7 @@ class CaptionTask(PictureTextTask):
 
     def sizes(self, settings: CaptionSettings, parts: PictureTextParts | None) -> dict[str, Any]:
         if parts is None:
-            return PictureParts(ImageSize(3, 24, 24), (0.5,) * 3, (0.5,) * 3).sizes(classes=8)
+            return ANY_PICTURES.sizes(classes=8)
         return parts.sizes(classes=len(parts.tokenizer))
 
     def check(self, settings: CaptionSettings, model: Any) -> None:

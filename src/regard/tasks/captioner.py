@@ -4,16 +4,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from regard.attention import concat_steps
-from regard.core.errors import RunError
 from regard.core.tokens import BOS, EOS
-from regard.data.corpora import CAPTIONED
 from regard.data.corpora.scenes import Captioned
 from regard.data.images import Pixels
 from regard.data.padding import padded
@@ -23,9 +20,9 @@ from regard.decoding import greedy
 from regard.recording import Record
 from regard.tasks.bleu import quality
 from regard.tasks.caption import CAPTION, CaptionAudit, CaptionEvaluation, CaptionSettings
-from regard.tasks.picture_system import PictureSystem, generated_examples
+from regard.tasks.picture_system import PictureSystem
 from regard.tasks.picture_tables import PictureTextParts
-from regard.tasks.system import EXAMPLES, Forward, Scores, WrittenAnswer, check_finite
+from regard.tasks.system import Forward, Scores, WrittenAnswer, check_finite
 
 if TYPE_CHECKING:
     from regard.tasks.case import Case
@@ -71,27 +68,16 @@ class Captioner(PictureSystem):
     settings: CaptionSettings
 
     @property
-    def tokenizer(self) -> Any:
-        """What cuts captions."""
-        return self.parts.tokenizer
-
-    @property
     def heads(self) -> int:
         return 1 if self.layers else 0
 
     @property
     def facts(self) -> list[str]:
-        return [f"beam {self.settings.decoding.beam}", f"{self.size.height} × {self.size.width} pixels"]
+        return [f"beam {self.settings.decoding.beam}", *super().facts]
 
     @property
     def purpose(self) -> str:
         return "Writes a sentence about a picture."
-
-    @cached_property
-    def pictures(self) -> list[Pixels]:
-        if self.settings.data.corpus is None:
-            return []
-        return [one.pixels for _, one in islice(self.task.read(self.settings, "valid"), EXAMPLES)]
 
     # Answers
 
@@ -191,15 +177,12 @@ class Captioner(PictureSystem):
 
     def examples_of(self, options: CaptionEvaluation | CaptionAudit, what: str) -> list[Captioned]:
         """The captioned pictures that options of a command name."""
-        if options.data is None and options.generated is None:
-            raise RunError(
-                f"{self.folder} holds a captioner: --data, a table of pictures and captions to {what}, is "
-                "needed; or --generated N, for new pictures of the set that it learned from."
-            )
-        if options.data is not None:
-            return [one for _, one in self.task.table(options.data, self.size)]
-        assert options.generated is not None
-        return generated_examples(self, CAPTIONED, options.generated)
+        found = self.from_table(
+            options,
+            f"--data, a table of pictures and captions to {what}, is needed; or --generated N, for new "
+            "pictures of the set that it learned from.",
+        )
+        return [one for _, one in found]
 
     def case(self, items: Sequence[Any], **options: Any) -> "Case":
         """Pictures, pairs (picture, caption), or captioned ones: every word is a decision about regions."""

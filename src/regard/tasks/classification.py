@@ -136,8 +136,6 @@ class Regularizers(SettingsGroup):
 
 @dataclass(frozen=True)
 class ClassificationSettings(TaskSettings):
-    """All that is needed to repeat a run."""
-
     data: ClassificationData
     task: Literal["classification"] = "classification"
     training: ClassificationTraining = setting(factory=ClassificationTraining)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +16,6 @@ from regard.data.labelled import Classes, Labelled
 from regard.data.marks import mark
 from regard.data.padding import batches_by_length, padded
 from regard.data.segments import SPACES
-from regard.data.tokenizer import Tokenizer
 from regard.models.classifiers.classifier_model import check_texts
 from regard.recording import Record, record
 from regard.tasks.class_scores import class_quality
@@ -29,7 +27,7 @@ from regard.tasks.classification import (
     TextParts,
     labelled_texts,
 )
-from regard.tasks.system import EXAMPLES, Forward, Scores, System, check_finite
+from regard.tasks.system import Forward, LabelAnswer, Scores, System, most_likely
 
 if TYPE_CHECKING:
     from regard.tasks.case import Case
@@ -39,7 +37,7 @@ Text = str | tuple[str, str]  # a second text asks about the first
 
 
 @dataclass(frozen=True, eq=False)
-class Classification:
+class Classification(LabelAnswer):
     """The class of one text, and on demand the attention over its words."""
 
     text: str
@@ -49,16 +47,6 @@ class Classification:
     tokens: list[int] = field(repr=False)
     second_tokens: list[int] = field(repr=False)
     system: "Classifier" = field(repr=False)
-
-    @property
-    def said(self) -> str:
-        """The class."""
-        return self.label
-
-    @property
-    def log_prob(self) -> float:
-        """Of the class."""
-        return torch.tensor(self.probabilities[self.label], dtype=torch.float64).log().item()
 
     @property
     def words(self) -> list[str]:
@@ -97,11 +85,6 @@ class Classifier(System):
     settings: ClassificationSettings
 
     @property
-    def tokenizer(self) -> Tokenizer:
-        """What cuts texts."""
-        return self.parts.tokenizer
-
-    @property
     def classes(self) -> Classes:
         """The classes, and whether a second text comes with each."""
         return self.parts.classes
@@ -125,11 +108,9 @@ class Classifier(System):
         pairs = "pairs of texts" if self.takes_second else "texts"
         return f"Sorts {pairs} into {len(self.labels)} classes{listed}."
 
-    @cached_property
+    @property
     def examples(self) -> list[str]:
-        if self.settings.data.corpus is None:
-            return []
-        return [example.text for _, example in islice(self.task.read(self.settings, "valid"), EXAMPLES)]
+        return [one.text for one in self.held_out]
 
     @cached_property
     def _shape(self) -> tuple[int, int]:
@@ -159,11 +140,8 @@ class Classifier(System):
         for some in batches_by_length([len(tokens) for tokens in encoded], POSITIONS, batch):
             with torch.no_grad():
                 logits = self.forward([encoded[i] for i in some], [seconds[i] for i in some]).logits()
-            check_finite(logits)
-            for i, row in zip(some, logits.double().softmax(-1).tolist(), strict=True):
-                probabilities = dict(zip(self.labels, row, strict=True))
-                label = max(probabilities, key=probabilities.__getitem__)
-                found[i] = Classification(*both[i], label, probabilities, encoded[i], seconds[i], self)
+            for i, answer in zip(some, most_likely(logits, self.labels), strict=True):
+                found[i] = Classification(*both[i], *answer, encoded[i], seconds[i], self)
         return [found[i] for i in range(len(both))]
 
     def encoded(

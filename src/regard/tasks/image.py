@@ -7,6 +7,7 @@ validation is without either. Pictures come from two IDX files (MNIST's format),
 folders, or are generated: a glyph in clutter.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -103,8 +104,6 @@ class ImageTraining(PictureTraining):
 
 @dataclass(frozen=True)
 class ImageSettings(TaskSettings):
-    """All that is needed to repeat a run."""
-
     data: ImageData = setting(factory=ImageData)
     task: Literal["image"] = "image"
     training: ImageTraining = setting(factory=ImageTraining)
@@ -199,14 +198,8 @@ class ImageTask(PictureTask):
 
     def parts(self, settings: ImageSettings, say: Say) -> ImageParts:
         """The size, mean and deviation of the training pictures, and the classes."""
-        labels: dict[str, int] = {}
-
-        def pictures() -> Iterator[Any]:
-            for _, one in self.read(settings, "train"):
-                labels[one.label] = labels.get(one.label, 0) + 1
-                yield one.pixels
-
-        size, mean, deviation = measured(pictures())
+        labels: Counter[str] = Counter()
+        size, mean, deviation = measured(self.read(settings, "train"), lambda one: labels.update([one.label]))
         if len(labels) < 2:
             raise DataError(
                 "the training pictures must have at least two different labels; "
@@ -214,9 +207,9 @@ class ImageTask(PictureTask):
             )
         classes = Classes(_ordered(labels), False).renamed(settings.data.label_names)
         for where, one in self.read(settings, "valid"):
-            check_label(classes, one, where)
+            classes.check_label(one.label, where)
         say(
-            f"{sum(labels.values()):,} pictures of {size.height} × {size.width} pixels "
+            f"{labels.total():,} pictures of {size.height} × {size.width} pixels "
             f"({'colour' if size.channels == 3 else 'grey'}), {len(labels)} classes"
         )
         return ImageParts(size, mean, deviation, classes)
@@ -229,7 +222,7 @@ class ImageTask(PictureTask):
         self, settings: ImageSettings, parts: ImageParts, examples: Sequence[LabelledImage]
     ) -> list[Row | None]:
         for one in examples:
-            check_label(parts.classes, one, "a picture")
+            parts.classes.check_label(one.label, "a picture")
         return [{"pixels": one.pixels, "label": parts.classes.number[one.label]} for one in examples]
 
     # The model
@@ -276,13 +269,6 @@ def augmented(pixels: Tensor, settings: Augmentation) -> Tensor:
     flat = (rows.unsqueeze(-1) * width + columns.unsqueeze(-2)).view(b, 1, -1)  # (b, 1, h · w)
     moved = pixels.flatten(2).gather(-1, flat.expand(-1, pixels.shape[1], -1))
     return moved.view_as(pixels)
-
-
-def check_label(classes: Classes, one: LabelledImage, where: str) -> None:
-    """DataError if a label is none of those trained on."""
-    if one.label not in classes.number:
-        known = ", ".join(classes.labels[:20]) + (" …" if len(classes.labels) > 20 else "")
-        raise DataError(f"{where}: the label {one.label!r} is not among those trained on: {known}.")
 
 
 def _ordered(labels: Mapping[str, int]) -> list[str]:

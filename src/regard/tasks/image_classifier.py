@@ -4,27 +4,17 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from regard.core.errors import RunError
-from regard.data.corpora import IMAGES
-from regard.data.images import LabelledImage, Pixels, labelled_images
+from regard.data.images import LabelledImage, labelled_images
 from regard.recording import Record, intervene
 from regard.tasks.class_scores import class_quality
-from regard.tasks.image import (
-    IMAGE,
-    ImageAudit,
-    ImageFiles,
-    ImageParts,
-    ImageSettings,
-    check_label,
-)
-from regard.tasks.picture_system import PICTURES, PictureClass, PictureSystem, generated_examples
-from regard.tasks.system import EXAMPLES, Forward, Scores, check_finite, erase
+from regard.tasks.image import IMAGE, ImageAudit, ImageFiles, ImageParts, ImageSettings
+from regard.tasks.picture_system import PictureClass, PictureClassifier
+from regard.tasks.system import Forward, Scores, erase
 
 if TYPE_CHECKING:
     from regard.tasks.case import Case
@@ -57,32 +47,17 @@ class ImageClass(PictureClass):
         }
 
 
-class ImageClassifier(PictureSystem):
+class ImageClassifier(PictureClassifier):
     """A model with the size of its pictures and its classes."""
 
-    task, role = IMAGE, "reader"
+    task, kinds = IMAGE, "classes"
     parts: ImageParts
     settings: ImageSettings
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The names of the classes, in the order of the logits."""
-        return self.parts.classes.names
-
-    @property
-    def facts(self) -> list[str]:
-        return [f"{len(self.labels)} classes", f"{self.size.height} × {self.size.width} pixels"]
 
     @property
     def purpose(self) -> str:
         listed = f": {', '.join(self.labels)}" if len(self.labels) <= 10 else ""
         return f"Sorts pictures into {len(self.labels)} classes{listed}."
-
-    @cached_property
-    def pictures(self) -> list[Pixels]:
-        if self.settings.data.corpus is None:
-            return []
-        return [one.pixels for _, one in islice(self.task.read(self.settings, "valid"), EXAMPLES)]
 
     @property
     def heads(self) -> int:
@@ -100,20 +75,12 @@ class ImageClassifier(PictureSystem):
     def classify(self, inputs: Sequence[Any], *, batch: int | None = None) -> list[ImageClass]:
         """The class of each picture: a file, a data URL, or pixels."""
         read = [self.read(one) for one in inputs]
-        found: list[ImageClass] = []
-        for start in range(0, len(read), batch or PICTURES):
-            some = read[start : start + (batch or PICTURES)]
-            with torch.no_grad():
-                logits = self.forward([one.pixels for one in some]).logits()
-            check_finite(logits)
-            for one, row in zip(some, logits.double().softmax(-1).tolist(), strict=True):
-                probabilities = dict(zip(self.labels, row, strict=True))
-                label = max(probabilities, key=probabilities.__getitem__)
-                found.append(ImageClass(one.name, one.pixels, label, probabilities, self))
-        return found
-
-    def answer(self, inputs: Sequence[Any], **options: Any) -> list[ImageClass]:
-        return self.classify(inputs, **options)
+        found = self.most_likely(
+            len(read), batch, lambda some: self.forward([one.pixels for one in read[some]]).logits()
+        )
+        return [
+            ImageClass(one.name, one.pixels, *answer, self) for one, answer in zip(read, found, strict=True)
+        ]
 
     def forward(self, inputs: Sequence[Any], answers: Sequence[Any] = ()) -> Forward:
         """Logits (b, classes) of pictures given as pixels (c, h, w)."""
@@ -167,10 +134,10 @@ class ImageClassifier(PictureSystem):
         parts = replace(self.parts, classes=self.parts.classes.renamed(names))
         return ImageClassifier(self.model, parts, self.settings, self.folder)
 
-    def labelled(self, options: ImageFiles, what: str) -> list[LabelledImage]:
+    def examples_of(self, options: ImageFiles, what: str) -> list[LabelledImage]:
         """The labelled pictures that options of a command name."""
         if options.images is None and options.generated is not None:
-            return generated_examples(self, IMAGES, options.generated)
+            return self.generated(options.generated)
         if options.images is None:
             raise RunError(
                 f"{self.folder} holds a {self.task.makes}: --images, pictures to {what} (an IDX file with "
@@ -179,13 +146,13 @@ class ImageClassifier(PictureSystem):
             )
         found = []
         for where, one in labelled_images(options.images, options.labels, self.size, least=1):
-            check_label(self.parts.classes, one, where)
+            self.parts.classes.check_label(one.label, where)
             found.append(one)
         return found
 
     def evaluate(self, options: ImageFiles, progress: Callable[[int, int], None] | None = None) -> Scores:
         system = self.renamed(options.label_names)
-        return system.score(system.labelled(options, "evaluate on"))
+        return system.score(system.examples_of(options, "evaluate on"))
 
     def case(self, items: Sequence[Any], **options: Any) -> "Case":
         """Pictures, or labelled pictures with or without boxes."""
@@ -194,7 +161,7 @@ class ImageClassifier(PictureSystem):
         return case_of_pictures(self, items, **options)
 
     def audited(self, options: ImageAudit) -> "tuple[Case, str]":
-        pictures = self.renamed(options.label_names).labelled(options, "audit on")
+        pictures = self.renamed(options.label_names).examples_of(options, "audit on")
         step = max(1, len(pictures) // max(1, options.pictures))
         some = pictures[::step][: options.pictures]
         what = repr([(one.label, one.pixels.tobytes()) for one in some])

@@ -108,8 +108,6 @@ class LanguageTraining(CosineTraining):
 
 @dataclass(frozen=True)
 class LanguageSettings(TaskSettings):
-    """All that is needed to repeat a run."""
-
     data: LanguageData = setting(factory=LanguageData)
     task: Literal["language"] = "language"
     objective: Literal["next", "masked"] = setting(
@@ -258,12 +256,12 @@ class LanguageTask(Task):
     def suits(self, model: str) -> Mapping[str, Any]:
         return LANGUAGE_MODELS[model].kind.suits
 
-    def resolve(self, values: Mapping[str, Any]) -> Any:
-        """As for every task; the model for masked tokens is bert, and training suits model and text."""
+    def filled(self, values: dict[str, Any]) -> dict[str, Any]:
+        """As for every task; the model for masked tokens is bert, and training also suits the text."""
         model = values.get("model", {})
         if values.get("objective") == "masked" and isinstance(model, Mapping) and "name" not in model:
             values = {**values, "model": {"name": "bert", **model}}
-        return super().resolve(filled(values, self.default_model))
+        return super().filled(filled(values, self.default_model))
 
     def complete(self, settings: LanguageSettings) -> LanguageSettings:
         kind = LANGUAGE_MODELS[settings.model["name"]].kind

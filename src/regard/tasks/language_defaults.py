@@ -42,7 +42,6 @@ def filled(values: Mapping[str, Any], default_model: str, generated: int = 45) -
     if name not in LANGUAGE_MODELS or kind not in PER_TOKEN:
         return dict(values)
     entry = LANGUAGE_MODELS[name]
-    training = {**entry.kind.suits, **training}
     tokens = int(_characters(data, generated) / PER_TOKEN[kind])
     if not tokens:
         return dict(values)
@@ -51,11 +50,12 @@ def filled(values: Mapping[str, Any], default_model: str, generated: int = 45) -
         model |= {"dropout": max(more)} if more else {}
     if "tied" not in model and "tied" in fields_of(entry.config):
         model["tied"] = kind != "character"
-    batch, steps, segment = (_whole(training.get(name)) for name in ("tokens", "steps", "segment"))
-    if "steps" not in groups["training"] and batch and steps:
+    suited = {**entry.kind.suits, **training}
+    batch, steps, segment = (_whole(suited.get(name)) for name in ("tokens", "steps", "segment"))
+    if "steps" not in training and batch and steps:
         most = GENERATED if data.get("train") is None else steps
         training["steps"] = min(steps, most, max(LEAST, EPOCHS[kind] * tokens // batch))
-    if "segment" not in groups["training"] and segment is not None and batch is not None:
+    if "segment" not in training and segment is not None and batch is not None:
         training["segment"] = min(
             max(min(segment, tokens // SEGMENTS), min(SHORTEST, segment)), max(batch, 1)
         )

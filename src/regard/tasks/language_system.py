@@ -15,7 +15,6 @@ from regard.core.tokens import BOS, EOS, PAD, UNK
 from regard.data.padding import batches_by_length, padded
 from regard.data.running_text import blocks, count_characters
 from regard.data.text_codec import TextCodec
-from regard.data.tokenizer import Tokenizer
 from regard.decoding.cache_pointer import CachePointer
 from regard.decoding.sampling import cut
 from regard.recording import record
@@ -87,14 +86,9 @@ class LanguageSystem(System):
     parts: LanguageParts
     settings: LanguageSettings
 
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """What cuts texts."""
-        return self.codec.tokenizer
-
     @cached_property
     def codec(self) -> TextCodec:
-        """The same for running text."""
+        """The tokenizer for running text."""
         return self.parts.codec
 
     @property
@@ -216,7 +210,7 @@ class LanguageSystem(System):
             )
         return ids
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def written(
         self,
         ids: Sequence[int],

@@ -1,9 +1,8 @@
 """A trained machine: a sequence in, what the algorithm makes of it out, and what its heads did."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from regard.data.padding import batches_by_length
 from regard.data.segments import Segments, Span, split_at_spaces
 from regard.models.algorithm.algorithm_model import Run
 from regard.tasks.algorithm import ALGORITHM, AlgorithmEvaluation, AlgorithmSettings
-from regard.tasks.system import EXAMPLES, Forward, Scores, System, check_finite
+from regard.tasks.system import Forward, OneOfMany, Scores, System, check_finite
 from regard.views import heat_map
 from regard.views.base_view import View
 
@@ -24,7 +23,7 @@ TIMES = (1, 2, 3)  # lengths that are tried, in those trained on; the second is 
 
 
 @dataclass(frozen=True, eq=False)
-class Output:
+class Output(OneOfMany):
     """What a machine says to one sequence."""
 
     text: str
@@ -37,11 +36,6 @@ class Output:
     def log_prob(self) -> float:
         """Of the bits it says, which are the likeliest ones."""
         return float(torch.nn.functional.logsigmoid(self.logits.double().abs()).sum())
-
-    @property
-    def probabilities(self) -> Mapping[str, float]:
-        """None: there are too many answers."""
-        return {}
 
     @property
     def errors(self) -> int:
@@ -76,9 +70,9 @@ class Machine(System):
             f"{data.shortest} to {data.longest} {self.algorithm.unit}."
         )
 
-    @cached_property
+    @property
     def examples(self) -> list[str]:
-        return [text for _, text in islice(self.task.read(self.settings, "valid"), EXAMPLES)]
+        return self.held_out
 
     # Answers
 

@@ -27,7 +27,6 @@ class EncodedTexts:
     tokens: list[int]
     spans: list[Span]  # of the tokens of the passage
     question_tokens: list[int]
-    question_spans: list[Span]
     features: list[list[int]]
     question_features: list[list[int]]
 
@@ -81,7 +80,7 @@ class PassageCodec:
         others = [question[a:b] for a, b in asked[1]]
         tokens, question_tokens = self._renamed(cut[0], words, asked[0], others)
         return EncodedTexts(
-            passage, question, tokens, cut[1], question_tokens, asked[1],
+            passage, question, tokens, cut[1], question_tokens,
             word_features(words, others), word_features(others, words),
         )  # fmt: skip
 

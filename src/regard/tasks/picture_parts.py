@@ -1,7 +1,7 @@
 """What tasks on pictures keep of them: their size, and mean and deviation of each channel."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
@@ -12,6 +12,7 @@ from regard.core.files import read_json, write_text
 from regard.core.settings import fields_of
 from regard.data.images import LARGEST_SIDE, ImageSize, Pixels
 from regard.data.text import DataError
+from regard.tasks.task import Located
 
 IMAGE_FILE = "images.json"
 
@@ -51,11 +52,18 @@ class PictureParts:
         return {**asdict(self.size), "classes": classes, "mean": self.mean, "deviation": self.deviation}
 
 
-def measured(pictures: Iterable[Pixels]) -> tuple[ImageSize, tuple[float, ...], tuple[float, ...]]:
-    """The size of pictures, which must be alike, and mean and deviation of each channel, from 0 to 1."""
+def measured(
+    examples: Iterable[Located], note: Callable[[Any], object]
+) -> tuple[ImageSize, tuple[float, ...], tuple[float, ...]]:
+    """The size of pictures, which must be alike, and mean and deviation of each channel, from 0 to 1.
+
+    `note` is told of every example, since they are read but once.
+    """
     size: ImageSize | None = None
     count, sums, squares = 0, np.zeros(3), np.zeros(3)
-    for pixels in pictures:
+    for _, one in examples:
+        note(one)
+        pixels: Pixels = one.pixels
         size = size or ImageSize(*pixels.shape)
         shades = pixels.reshape(size.channels, -1) / 255.0
         sums[: size.channels] += shades.mean(1)

@@ -6,9 +6,8 @@ painted with the mean colour, behind "#blurred=3,4" of those that are blurred: w
 text.
 """
 
-import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -25,8 +24,11 @@ from regard.data.segments import Segments
 from regard.data.text import DataError
 from regard.maps.continuous import Continuous
 from regard.recording import Record, record
+from regard.tasks.picture_tables import PictureTextFiles
 from regard.tasks.region_baselines import Baseline, blurred, check_baseline
-from regard.tasks.system import System
+from regard.tasks.system import LabelAnswer, System, most_likely
+from regard.tasks.task import Located
+from regard.tasks.text_data import located
 from regard.views.ellipses import Ellipse
 from regard.views.png import data_url
 
@@ -44,7 +46,7 @@ class Picture:
 
 
 @dataclass(frozen=True, eq=False)
-class PictureClass:
+class PictureClass(LabelAnswer):
     """One of a few answers that a system gives about a picture."""
 
     picture: str  # where it came from: a file, or nothing
@@ -52,16 +54,6 @@ class PictureClass:
     label: str  # the most likely
     probabilities: dict[str, float]  # of every label
     system: Any = field(repr=False)
-
-    @property
-    def said(self) -> str:
-        """The class."""
-        return self.label
-
-    @property
-    def log_prob(self) -> float:
-        """Of the class."""
-        return math.log(max(self.probabilities[self.label], 1e-300))
 
 
 class PictureSystem(System):
@@ -78,6 +70,10 @@ class PictureSystem(System):
         """Of the pictures that it reads."""
         found: ImageSize = self.parts.size
         return found
+
+    @property
+    def facts(self) -> list[str]:
+        return [f"{self.size.height} × {self.size.width} pixels"]
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -104,8 +100,8 @@ class PictureSystem(System):
 
     @property
     def pictures(self) -> list[Pixels]:
-        """A few that it was not trained on, where they are generated; else none."""
-        return []
+        """Those of a few examples that it was not trained on, where they are generated; else none."""
+        return [one.pixels for one in self.held_out]
 
     @property
     def examples(self) -> list[str]:
@@ -245,13 +241,54 @@ class PictureSystem(System):
     def align(self, pairs: Sequence[tuple[str, str]], **options: Any) -> Any:
         raise RunError(f"a {self.task.makes} does not align words.")
 
+    def generated(self, count: int) -> list[Any]:
+        """So many new examples of the generated set that it learned from."""
+        corpus = self.settings.data.corpus
+        if corpus is None or count < 1:
+            raise RunError("--generated N is for runs that learned from generated pictures, N at least 1.")
+        return list(islice(self.task.corpora[corpus](self.settings.seed, "test"), count))
 
-def generated_examples(system: PictureSystem, corpora: Mapping[str, Any], count: int) -> list[Any]:
-    """So many new examples of the generated set that a system learned from."""
-    corpus = system.settings.data.corpus
-    if corpus is None or count < 1:
-        raise RunError("--generated N is for runs that learned from generated pictures, N at least 1.")
-    return list(islice(corpora[corpus](system.settings.seed, "test"), count))
+    def from_table(self, options: PictureTextFiles, needed: str) -> list[Located]:
+        """Pictures with texts that options of a command name, and where they stand; or what is `needed`."""
+        if options.data is not None:
+            table: Iterator[Located] = self.task.table(options.data, self.size)
+            return list(table)
+        if options.generated is None:
+            raise RunError(f"{self.folder} holds a {self.task.makes}: {needed}")
+        return list(located("generated", self.generated(options.generated), self.task.example))
+
+
+class PictureClassifier(PictureSystem):
+    """One that gives a picture, perhaps with a question, one of a few labels."""
+
+    role = "reader"
+    kinds: str  # what its labels are called
+
+    @property
+    def facts(self) -> list[str]:
+        return [f"{len(self.labels)} {self.kinds}", *super().facts]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes, or the answers, in the order of the logits."""
+        names: tuple[str, ...] = self.parts.classes.names
+        return names
+
+    def classify(self, inputs: Sequence[Any], *, batch: int | None = None) -> list[Any]:
+        """The class of each picture, or the answer to each question."""
+        raise NotImplementedError
+
+    def answer(self, inputs: Sequence[Any], **options: Any) -> list[Any]:
+        return self.classify(inputs, **options)
+
+    def most_likely(
+        self, count: int, batch: int | None, logits: Callable[[slice], Tensor]
+    ) -> Iterator[tuple[str, dict[str, float]]]:
+        """The label and all probabilities of so many inputs, from the logits of some of them at once."""
+        size = batch or PICTURES
+        for start in range(0, count, size):
+            with torch.no_grad():
+                yield from most_likely(logits(slice(start, start + size)), self.labels)
 
 
 def region_numbers(grid: tuple[int, int], size: tuple[int, int]) -> Tensor:

@@ -15,7 +15,11 @@ from regard.data.text import DataError
 from regard.data.tokenizer import Tokenizer
 from regard.tasks.picture_parts import PictureParts
 from regard.tasks.picture_task import LARGE, Files, PictureTask, PictureTraining
+from regard.tasks.region_baselines import BASELINE, Baseline
 from regard.tasks.task import Located, TaskData
+
+# Of pictures that are not there yet, for models on the meta device.
+ANY_PICTURES = PictureParts(ImageSize(3, 24, 24), (0.5,) * 3, (0.5,) * 3)
 
 
 def table_columns(**names: tuple[str, ...]) -> Columns:
@@ -52,6 +56,13 @@ class PictureTextFiles:
         "A table of pictures and texts, .tsv, .csv or .jsonl, with columns as in training."
     )
     generated: int | None = setting(None, "Generated ones instead, so many.")
+
+
+@dataclass(frozen=True)
+class PictureTextAudit(PictureTextFiles):
+    """What `regard audit` asks."""
+
+    baseline: Baseline = setting("grey", BASELINE)
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ def completed(
         side = first_stride(size.height, size.width)
         cells = -(-size.height // side) * -(-size.width // side)
         looks = min(count * epochs, int(SEEN / effort * CELLS / max(cells, CELLS / 2)))
-        batch = max(1, training.tokens // per_example)
+        batch = max(1, min(training.tokens // per_example, training.examples or training.tokens))
         training = replace(training, steps=max(FEWEST, looks // batch))
     part = max(1, training.steps // 20)
     return replace(

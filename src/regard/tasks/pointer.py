@@ -24,14 +24,14 @@ from regard.tasks.pointing import (
     PointingParts,
     PointingSettings,
 )
-from regard.tasks.system import EXAMPLES, Forward, Reply, Scores, System, check_finite
+from regard.tasks.system import EXAMPLES, Forward, OneOfMany, Reply, Scores, System, check_finite
 
 POSITIONS = 4096  # points that are read at once, padding included
 Given = str | Sequence[Any]  # "0.1,0.7 0.3,0.2", or a list of points
 
 
 @dataclass(frozen=True, eq=False)
-class Pointed:
+class Pointed(OneOfMany):
     """The answer to one problem: positions of its points."""
 
     points: list[list[float]]
@@ -44,11 +44,6 @@ class Pointed:
     def said(self) -> str:
         """The positions, counted from 1, as people do."""
         return " ".join(str(i + 1) for i in self.positions)
-
-    @property
-    def probabilities(self) -> dict[str, float]:
-        """There are too many sequences to list."""
-        return {}
 
 
 class Pointer(System):
@@ -79,7 +74,7 @@ class Pointer(System):
 
     @property
     def purpose(self) -> str:
-        return f"Points at its input: {POINTED[self.kind].says}" if self.kind else "Points at its input."
+        return f"Points at its input. {POINTED[self.kind].says}" if self.kind else "Points at its input."
 
     @cached_property
     def examples(self) -> list[str]:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import SettingsError
 from regard.core.files import read_json, write_text
-from regard.core.settings import file_setting, setting
+from regard.core.settings import file_setting, from_dict, setting
 from regard.data.batches import Batch
 from regard.data.corpora.geometry import POINTED
 from regard.data.fields import Field, Row
@@ -26,7 +26,7 @@ from regard.data.points import PointSet, located_points
 from regard.data.splits import Part, held_out
 from regard.data.text import DataError
 from regard.models.pointers import POINTERS
-from regard.tasks.task import Located, Say, Task, TaskData, TaskSettings
+from regard.tasks.task import LARGEST, Located, Say, Task, TaskData, TaskSettings
 from regard.tasks.text_data import located
 from regard.training import CosineTraining
 
@@ -75,8 +75,6 @@ class PointingTraining(CosineTraining):
 
 @dataclass(frozen=True)
 class PointingSettings(TaskSettings):
-    """All that is needed to repeat a run."""
-
     data: PointingData = setting(factory=PointingData)
     task: Literal["pointing"] = "pointing"
     training: PointingTraining = setting(factory=PointingTraining)
@@ -193,9 +191,12 @@ class PointingTask(Task):
 
     def load_parts(self, folder: Path) -> PointingParts:
         try:
-            found = read_json(folder / PARTS)
-            return PointingParts(**{**found, "mean": tuple(found["mean"])})
-        except (OSError, ValueError, TypeError, KeyError):
+            found = from_dict(PointingParts, read_json(folder / PARTS))
+            known = len(found.mean) == found.coordinates and np.isfinite(found.mean).all()
+            if not known or not 0 < found.scale < np.inf or not 1 <= found.most < LARGEST:
+                raise ValueError
+            return found
+        except (OSError, ValueError, TypeError, LookupError, AttributeError):
             raise DataError(f"{folder / PARTS}: not what a run of pointing has written.") from None
 
     def fields(self, settings: PointingSettings, parts: PointingParts) -> dict[str, Field]:

@@ -3,25 +3,19 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
-from regard.core.errors import RunError
-from regard.data.corpora import ASKED
 from regard.data.corpora.scenes import Asked
-from regard.data.images import Pixels
 from regard.data.padding import padded
 from regard.recording import Record
 from regard.tasks.class_scores import class_quality
-from regard.tasks.picture_system import PICTURES, PictureClass, PictureSystem, generated_examples
-from regard.tasks.picture_tables import PictureTextFiles
-from regard.tasks.system import EXAMPLES, Forward, Scores, check_finite
+from regard.tasks.picture_system import PictureClass, PictureClassifier
+from regard.tasks.picture_tables import PictureTextAudit, PictureTextFiles
+from regard.tasks.system import Forward, Scores
 from regard.tasks.visual_question import (
     VISUAL_QUESTION,
-    QuestionAudit,
     QuestionParts,
     QuestionSettings,
     check_answer,
@@ -57,49 +51,21 @@ class PictureAnswer(PictureClass):
         }
 
 
-class QuestionSystem(PictureSystem):
+class QuestionSystem(PictureClassifier):
     """A model with the size of its pictures, the tokenizer of questions, and the answers."""
 
-    task, role = VISUAL_QUESTION, "reader"
+    task, kinds, takes_second, heads = VISUAL_QUESTION, "answers", True, 1
+    second_name = "Question"
     parts: QuestionParts
     settings: QuestionSettings
-
-    @property
-    def tokenizer(self) -> Any:
-        """What cuts questions."""
-        return self.parts.tokenizer
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The answers, in the order of the logits."""
-        return self.parts.classes.names
-
-    @property
-    def takes_second(self) -> bool:
-        return True
-
-    @property
-    def heads(self) -> int:
-        return 1
-
-    @property
-    def facts(self) -> list[str]:
-        return [f"{len(self.labels)} answers", f"{self.size.height} × {self.size.width} pixels"]
 
     @property
     def purpose(self) -> str:
         return "Answers questions about pictures."
 
-    @cached_property
-    def asked(self) -> list[Asked]:
-        """A few questions that it was not trained on, where they are generated; else none."""
-        if self.settings.data.corpus is None:
-            return []
-        return [one for _, one in islice(self.task.read(self.settings, "valid"), EXAMPLES)]
-
     @property
-    def pictures(self) -> list[Pixels]:
-        return [one.pixels for one in self.asked]
+    def second_examples(self) -> list[str]:
+        return [one.question for one in self.held_out]
 
     @property
     def sample(self) -> Any:
@@ -109,7 +75,7 @@ class QuestionSystem(PictureSystem):
 
     def classify(self, inputs: Sequence[Any], *, batch: int | None = None) -> list[PictureAnswer]:
         """The answer to each (picture, question)."""
-        read, questions, found = [], [], []
+        read, questions = [], []
         for number, one in enumerate(inputs, 1):
             if not isinstance(one, tuple) or len(one) != 2 or not str(one[1]).strip():
                 raise ValueError(f"input {number}: a picture and a question are needed.")
@@ -118,22 +84,14 @@ class QuestionSystem(PictureSystem):
         tokens = self.tokenizer.encode_many(questions)
         if empty := [question for question, some in zip(questions, tokens, strict=True) if not some]:
             raise ValueError(f"the question {empty[0]!r} has no word.")
-        for start in range(0, len(read), batch or PICTURES):
-            some = range(start, min(start + (batch or PICTURES), len(read)))
-            with torch.no_grad():
-                logits = self.forward([read[i].pixels for i in some], [tokens[i] for i in some]).logits()
-            check_finite(logits)
-            for i, row in zip(some, logits.double().softmax(-1).tolist(), strict=True):
-                probabilities = dict(zip(self.labels, row, strict=True))
-                label = max(probabilities, key=probabilities.__getitem__)
-                one = read[i]
-                found.append(
-                    PictureAnswer(one.name, one.pixels, label, probabilities, self, questions[i], tokens[i])
-                )
-        return found
-
-    def answer(self, inputs: Sequence[Any], **options: Any) -> list[PictureAnswer]:
-        return self.classify(inputs, **options)
+        found = self.most_likely(
+            len(read), batch,
+            lambda some: self.forward([one.pixels for one in read[some]], tokens[some]).logits(),
+        )  # fmt: skip
+        return [
+            PictureAnswer(one.name, one.pixels, *answer, self, *asked)
+            for one, answer, *asked in zip(read, found, questions, tokens, strict=True)
+        ]
 
     def forward(self, inputs: Sequence[Any], answers: Sequence[Sequence[int]]) -> Forward:
         """Logits (b, classes) of pictures (c, h, w) and questions given as tokens."""
@@ -175,19 +133,15 @@ class QuestionSystem(PictureSystem):
 
     def examples_of(self, options: PictureTextFiles, what: str) -> list[Asked]:
         """The questions that options of a command name."""
-        if options.data is None and options.generated is None:
-            raise RunError(
-                f"{self.folder} holds a {self.task.makes}: --data, questions to {what} (a table), is needed; "
-                "or --generated N, for new ones of the set that it learned from."
-            )
+        found = self.from_table(
+            options,
+            f"--data, questions to {what} (a table), is needed; or --generated N, for new ones of the set "
+            "that it learned from.",
+        )
         if options.data is not None:
-            found = []
-            for where, one in self.task.table(options.data, self.size):
+            for where, one in found:
                 check_answer(self.parts.classes, one, where)
-                found.append(one)
-            return found
-        assert options.generated is not None
-        return generated_examples(self, ASKED, options.generated)
+        return [one for _, one in found]
 
     def evaluate(
         self, options: PictureTextFiles, progress: Callable[[int, int], None] | None = None
@@ -205,7 +159,7 @@ class QuestionSystem(PictureSystem):
         given = list(items) if all(isinstance(one, Asked) for one in items) else [one for one, _ in both]
         return case_of_pictures(self, given, padded(tokens, self.device), **options)
 
-    def audited(self, options: QuestionAudit) -> "tuple[Case, str]":
+    def audited(self, options: PictureTextAudit) -> "tuple[Case, str]":
         some = self.examples_of(options, "audit on")
         what = repr([(one.question, one.label, one.pixels.tobytes()) for one in some])
         return self.case(some, baseline=options.baseline), f"{what}{options.baseline}"

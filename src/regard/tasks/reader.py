@@ -4,21 +4,19 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from regard.core.errors import RunError
-from regard.core.files import read_text, write_text
+from regard.core.files import write_text
 from regard.data.byte_level import Span
 from regard.data.padding import batches_by_length, padded
 from regard.data.questions import LeftOut, Question, located_questions
 from regard.data.segments import SPACES, Segments
 from regard.data.text import DataError
-from regard.data.tokenizer import Tokenizer
+from regard.data.text_lines import whole_text
 from regard.decoding.spans import best_spans
 from regard.models.readers.reader_model import ReadTexts
 from regard.recording import intervene
@@ -32,7 +30,7 @@ from regard.tasks.reading import (
     ReadingSettings,
 )
 from regard.tasks.squad_scores import exact_match, f1
-from regard.tasks.system import EXAMPLES, Forward, Reply, Scores, System, check_finite, erase
+from regard.tasks.system import Forward, OneOfMany, Reply, Scores, System, check_finite, erase
 
 if TYPE_CHECKING:
     from regard.tasks.case import Case
@@ -41,7 +39,7 @@ POSITIONS = 16_384  # tokens that are read at once, padding included
 
 
 @dataclass(frozen=True, eq=False)
-class ReadAnswer:
+class ReadAnswer(OneOfMany):
     """The answer to one question: a span of the passage."""
 
     passage: str
@@ -52,29 +50,15 @@ class ReadAnswer:
     tokens: tuple[int, int]  # first and last
     texts: EncodedTexts = field(repr=False)
 
-    @property
-    def probabilities(self) -> dict[str, float]:
-        """There are too many spans to list."""
-        return {}
-
 
 class Reader(System):
     """A model with its tokenizer."""
 
     task = READING
-    rows = "question"
+    rows, second_name = "question", "Question"
+    takes_second = True  # a passage and a question
     parts: ReadingParts
     settings: ReadingSettings
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """What cuts passages and questions."""
-        return self.parts.tokenizer
-
-    @property
-    def takes_second(self) -> bool:
-        """A passage and a question."""
-        return True
 
     @property
     def around(self) -> tuple[int, int]:
@@ -104,11 +88,13 @@ class Reader(System):
     def purpose(self) -> str:
         return "Answers questions about a passage with a span of it."
 
-    @cached_property
+    @property
     def examples(self) -> list[str]:
-        if self.settings.data.corpus is None:
-            return []
-        return [example.passage for _, example in islice(self.task.read(self.settings, "valid"), EXAMPLES)]
+        return [one.passage for one in self.held_out]
+
+    @property
+    def second_examples(self) -> list[str]:
+        return [one.question for one in self.held_out]
 
     # Answers
 
@@ -211,12 +197,7 @@ class Reader(System):
             raise RunError(
                 f"{self.folder} holds a reader: --passage, a text file, and --question are needed."
             )
-        try:
-            passage = read_text(options.passage)
-        except FileNotFoundError:
-            raise DataError(f"{options.passage}: there is no such file.") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{options.passage}: cannot be read ({error}).") from None
+        passage = whole_text(options.passage, "a passage")
         if not passage.strip(SPACES):
             raise DataError(f"{options.passage}: the passage is empty.")
         if not options.question.strip(SPACES):

@@ -98,8 +98,6 @@ class SpanChoice(SettingsGroup):
 
 @dataclass(frozen=True)
 class ReadingSettings(TaskSettings):
-    """All that is needed to repeat a run."""
-
     data: ReadingData
     task: Literal["reading"] = "reading"
     training: ReadingTraining = setting(factory=ReadingTraining)
@@ -127,7 +125,7 @@ class ReadingAudit:
 class ReadingAsking:
     """What `regard answer` asks of a reader."""
 
-    passage: str | None = file_setting("A text file: the passage.")
+    passage: str | None = file_setting("A text file, the passage; - is standard input.")
     question: str | None = setting(None, "The question.", metavar="TEXT")
 
 

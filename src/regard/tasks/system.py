@@ -10,9 +10,12 @@
 `inspection`, views, the page, explanations and audits use these names and nothing else of a task.
 """
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -93,7 +96,16 @@ class Reply:
     notes: tuple[str, ...] = ()  # further lines
 
 
-class WrittenAnswer:
+class OneOfMany:
+    """An answer of which there are too many to list the probabilities of all."""
+
+    @property
+    def probabilities(self) -> dict[str, float]:
+        """None."""
+        return {}
+
+
+class WrittenAnswer(OneOfMany):
     """An answer that is a text."""
 
     text: str
@@ -103,10 +115,22 @@ class WrittenAnswer:
         """The text."""
         return self.text
 
+
+class LabelAnswer:
+    """An answer that is one of a few labels, the most likely one."""
+
+    label: str
+    probabilities: dict[str, float]
+
     @property
-    def probabilities(self) -> dict[str, float]:
-        """None: there are too many possible texts."""
-        return {}
+    def said(self) -> str:
+        """The label."""
+        return self.label
+
+    @property
+    def log_prob(self) -> float:
+        """Of the label."""
+        return math.log(max(self.probabilities[self.label], 1e-300))
 
 
 class System:
@@ -119,6 +143,7 @@ class System:
     whole: str = "text"  # what an input is, for captions: "text", "picture"
     most_characters: int | None = None  # of an input; None: as many as its tokens may have
     sinks: bool = False  # whether its first key takes weight whatever it is, as in decoders
+    second_name: str = "Second text"  # what it is called, where an input is two
     units: str = "words"  # what `segments` cuts a text into, as captions call it
     rows: str = "answer"  # what the rows of these weights are the words of
     deletions: tuple[str, ...] = ("delete",)  # ways to take words out of an input
@@ -181,7 +206,10 @@ class System:
     @property
     def tokenizer(self) -> Tokenizer:
         """What cuts the texts that it reads."""
-        raise RunError(f"a {self.task.makes} has no tokenizer.")
+        found: Tokenizer | None = getattr(self.parts, "tokenizer", None)
+        if found is None:
+            raise RunError(f"a {self.task.makes} has no tokenizer.")
+        return found
 
     def segments(self, text: str, spans: Sequence[Span] | None = None) -> Segments:
         """The tokens and words of a text that it reads; `spans` are its words, if they are known."""
@@ -251,9 +279,21 @@ class System:
         """What else a person might want to know of it: "beam 5", "2 classes"."""
         return []
 
+    @cached_property
+    def held_out(self) -> list[Any]:
+        """A few examples that it was not trained on, where they are generated; else none."""
+        if not self.settings.data.generated:
+            return []
+        return [one for _, one in islice(self.task.read(self.settings, "valid"), EXAMPLES)]
+
     @property
     def examples(self) -> list[str]:
-        """A few texts it was not trained on, where its corpus is generated; else none."""
+        """Their texts, for people to begin with."""
+        return []
+
+    @property
+    def second_examples(self) -> list[str]:
+        """The second texts of these, where an input is two."""
         return []
 
     @property
@@ -382,6 +422,13 @@ def check_finite(logits: Tensor) -> None:
     """WeightsError if an answer is not a number."""
     if not bool(logits.isfinite().all()):
         raise WeightsError("the model's answer is not a number: its weights are damaged or diverged.")
+
+
+def most_likely(logits: Tensor, labels: Sequence[str]) -> list[tuple[str, dict[str, float]]]:
+    """The label of each row of logits (b, labels), and the probabilities of all."""
+    check_finite(logits)
+    found = [dict(zip(labels, row, strict=True)) for row in logits.double().softmax(-1).tolist()]
+    return [(max(one, key=one.__getitem__), one) for one in found]
 
 
 def erase(weights: Tensor, keys: Sequence[int]) -> Tensor:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from regard.tasks.system import System
 
 LARGEST, MOST_LAYERS = 1 << 24, 1000  # of any size in the settings of a model; of its layers
+REPEATED = ("layers", "hops", "looks", "blocks", "iterations", "reading", "writing")  # they count modules
 Say = Callable[[str], None]
 Located = tuple[str, Any]  # where an example stands ("train.tsv, line 3"), and the example
 
@@ -70,6 +71,11 @@ class TaskData(SettingsGroup):
             raise SettingsError(
                 f"data.{given[0]} is for files of your own: data.{self.files[0]} must be given too."
             )
+
+    @property
+    def generated(self) -> bool:
+        """Whether examples are generated: no file to train on is named."""
+        return not any(getattr(self, name) for name in self.files[:1])
 
 
 @dataclass(frozen=True)
@@ -189,11 +195,16 @@ class Task:
             entry.config, {**{k: v for k, v in sizes.items() if k in known}, **given}, "model."
         )
         for name, value in vars(config).items():
-            largest = MOST_LAYERS if name == "layers" else LARGEST
-            if type(value) is int and not (0 if name in sizes else 1) <= value <= largest:
-                raise SettingsError(
-                    f"model.{name} must be at least 1 and at most {largest:,}; got {value:,}."
-                )
+            several = isinstance(value, tuple) and name not in sizes
+            least = 0 if several or name in sizes else 1
+            largest = MOST_LAYERS if name in REPEATED else LARGEST
+            for one in value if several else (value,):
+                if type(one) is int and not least <= one <= largest:
+                    raise SettingsError(
+                        f"model.{name} must be at least {least} and at most {largest:,}; got {one:,}."
+                    )
+            if several and len(value) > MOST_LAYERS:
+                raise SettingsError(f"model.{name} may have {MOST_LAYERS:,} numbers; got {len(value):,}.")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of layers of width 0, which are refused here or later
@@ -245,7 +256,7 @@ class Task:
 
     def resolve(self, values: Mapping[str, Any]) -> Any:
         """Settings from nested mappings, checked and filled in before any work is done."""
-        settings = from_dict(self.Settings, {"data": {}, **self.named(values)})
+        settings = from_dict(self.Settings, {"data": {}, **self.filled(self.named(values))})
         sizes = self.sizes(settings, None)
         if said := [name for name in sizes if name in settings.model]:
             raise SettingsError(f"model.{said[0]} comes from the data and cannot be set.")
@@ -257,6 +268,15 @@ class Task:
         config = to_dict(self.config_of(model))
         kept = {name: value for name, value in config.items() if name not in sizes}
         return replace(settings, model={"name": settings.model["name"], **kept})
+
+    def filled(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Nested mappings with what suits the model; values of a wrong type are left to who checks them."""
+        model, training = values.get("model") or {}, values.get("training") or {}
+        if not isinstance(model, Mapping) or not isinstance(training, Mapping):
+            return values
+        name = model.get("name", self.default_model)
+        suits = self.suits(name) if isinstance(name, str) and name in self.models else {}
+        return {**values, "training": {**suits, **training}}
 
     def named(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Nested mappings with the names of groups as they are now; of a group with two names, both parts."""

@@ -24,6 +24,7 @@ from regard.core.tokens import BOS, EOS, PAD
 from regard.data import CORPORA
 from regard.data.batches import Batch
 from regard.data.copying import numbered, numbered_like
+from regard.data.documents import LineTokenizer, last_lines, windows
 from regard.data.fields import Field, Row, token_field
 from regard.data.splits import Part
 from regard.data.text import pairs
@@ -69,6 +70,9 @@ class TranslationData(TextData):
     source_column: str | None = setting(None, SOURCE_COLUMN, option="--source-column", metavar="NAME")
     target_column: str | None = setting(None, TARGET_COLUMN, option="--target-column", metavar="NAME")
     joint: bool = setting(True, "One vocabulary for both languages.")
+    boundary: str = setting(
+        "", "With --context: the line that stands between documents; an empty one always does."
+    )
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class Decoding(SettingsGroup):
     group = "decoding"
 
     beam: int = setting(5, "Width of the beam; 1 is greedy.", least=1, below=1025)
-    alpha: float = setting(1.0, "Length penalty.", least=0)
+    alpha: float = setting(1.0, "Length penalty.", least=0, below=100)
     coverage: float = setting(0.0, "Penalty for source tokens that got little weight.", least=0)
     scale: float = setting(1.5, "A target has at most scale · n + extra tokens, and at most `most`.", least=0)
     extra: int = setting(20, "See scale.", least=0)
@@ -103,6 +107,15 @@ class TranslationSettings(TaskSettings):
     def copies(self) -> bool:
         """Whether the model copies words of the source."""
         return bool(self.model.get("copy", "no") != "no")
+
+    @property
+    def context(self) -> int:
+        """How many sentences before are read with each."""
+        return self.model.get("context") or 0
+
+    def in_documents(self, found: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+        """Pairs of a file; with context, each source with those before it."""
+        return windows(found, self.context, self.data.boundary) if self.context else found
 
 
 @dataclass(frozen=True)
@@ -174,6 +187,7 @@ class TranslationTask(Task):
         **Task.model_options,
         "bias": "Structural bias: position, markov:K, fertility:K, global-fertility:γ, trace:γ; repeatable.",
         "copy": "Copy words of the source: by a gate or a sentinel.",
+        "context": "Sentences before that are read with each; files are documents with empty lines between.",
     }
     command_examples = (
         "regard train translation --corpus phrases-de --steps 2000 --out runs/dates",
@@ -193,10 +207,13 @@ class TranslationTask(Task):
         files = (data.source, data.target), (data.valid_source, data.valid_target)
 
         def read(source: str, target: str | None) -> Iterator[Located]:
-            return located(source, pairs(source, target, data.source_column, data.target_column), "pair")
+            found = pairs(source, target, data.source_column, data.target_column)
+            return located(source, settings.in_documents(found), "pair")
 
         found = examples(data, CORPORA, settings.seed, data.pairs, read, *files, part, "pair")
-        return ((where, pair[:2]) for where, pair in found)  # those of corpora have links, too
+        if data.corpus is None:
+            return found
+        return ((where, (last_lines(pair[0], settings.context), pair[1])) for where, pair in found)
 
     def parts(self, settings: TranslationSettings, say: Say) -> Tokenizers:
         """Tokenizers made from the training pairs."""
@@ -231,14 +248,16 @@ class TranslationTask(Task):
             ours = [one.ids for one in found]
             theirs = numbered_like(parts.target, targets, [one.unknown for one in found])
         else:
-            ours, theirs = parts.source.encode_many(sources), parts.target.encode_many(targets)
+            cut = LineTokenizer(parts.source) if settings.context else parts.source
+            ours, theirs = cut.encode_many(sources), parts.target.encode_many(targets)
         return [
             {"source": a, "target": [*b, EOS]} if a and b and one.strip() and two.strip() else None
             for one, two, a, b in zip(sources, targets, ours, theirs, strict=True)
         ]
 
     def longest(self, settings: TranslationSettings) -> dict[str, int]:
-        return {"source": settings.data.longest, "target": settings.data.longest + 1}
+        longest, context = settings.data.longest, settings.context
+        return {"source": longest + context * (longest + 1), "target": longest + 1}
 
     def scored(self, settings: TranslationSettings) -> int:
         return settings.data.held_out

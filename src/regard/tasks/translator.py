@@ -1,9 +1,9 @@
 """A trained translator: sentences in, translations out, and the attention between them."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from regard.attention import Attended
 from regard.core.errors import RunError
 from regard.core.tokens import BOS, EOS
 from regard.data.copying import numbered
+from regard.data.documents import LineTokenizer, Window, last_lines, remaining_lines
 from regard.data.padding import batches_by_length, padded
 from regard.data.segments import Segments, segments_of_ids
 from regard.data.tables import kind_of
@@ -108,13 +109,25 @@ class Translator(System):
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """What cuts sources."""
-        return self.parts.source
+        """What cuts sources; with context these have lines, the last of which is translated."""
+        return LineTokenizer(self.parts.source) if self.context else self.parts.source
 
     @property
     def source_tokenizer(self) -> Tokenizer:
         """What cuts sources."""
-        return self.parts.source
+        return self.tokenizer
+
+    @property
+    def context(self) -> int:
+        """How many sentences before are read with each."""
+        return self.settings.context
+
+    def reading(self) -> Callable[[str], str]:
+        """A function to call with sentence after sentence of documents: the source that `translate` takes.
+
+        It has the sentences before as lines; "" ends a document. Without context it is the sentence.
+        """
+        return Window(self.context, self.settings.data.boundary) if self.context else lambda line: line
 
     @property
     def target_tokenizer(self) -> Tokenizer:
@@ -133,11 +146,32 @@ class Translator(System):
 
     @property
     def facts(self) -> list[str]:
-        return [f"beam {self.decoding.beam}"] if self.decoding.beam > 1 else []
+        found = [f"beam {self.decoding.beam}"] if self.decoding.beam > 1 else []
+        before = {0: [], 1: ["reads the sentence before"]}
+        return found + before.get(self.context, [f"reads {self.context} sentences before"])
 
     @property
     def purpose(self) -> str:
         return "Translates sentences."
+
+    @property
+    def masked_paths(self) -> list[str]:
+        return self.layers + self.attention_paths.get("context_words", [])
+
+    @property
+    def own_views(self) -> dict[str, Callable[[str], Any]]:
+        """`regard view --kind context`: where the last line looks in the lines before."""
+        from regard.tasks.translation_views import context_view
+
+        return {"context": partial(context_view, self)} if self.context else {}
+
+    def without(
+        self, whole: Segments, words: Collection[int], how: str = "delete"
+    ) -> tuple[Segments, list[int]]:
+        if not self.context:
+            return super().without(whole, words, how)
+        rest = self.segments(*remaining_lines(whole, words))
+        return rest, [i for i in range(len(whole.words)) if i not in words]
 
     @cached_property
     def examples(self) -> list[str]:
@@ -171,6 +205,8 @@ class Translator(System):
             raise TypeError("translate takes a list of sentences; got one string. Use translate([text]).")
         chosen: dict[str, Any] = {"beam": beam, "alpha": alpha, "coverage": coverage}
         decoding = replace(self.decoding, **{k: v for k, v in chosen.items() if v is not None})
+        if decoding.coverage:
+            self._refuse_context("takes no coverage penalty: sentences that are only read are never covered")
         if best > decoding.beam:
             decoding = replace(decoding, beam=best)
         encoded, unknown = self._encoded(list(sources))
@@ -235,6 +271,7 @@ class Translator(System):
         """Word links of sentence pairs, from attention (`alignment.forced_alignment.align`)."""
         from regard.alignment.forced_alignment import align
 
+        self._refuse_context("does not align words: they are aligned sentence by sentence")
         return align(self, pairs, **options)
 
     # Scores and audits
@@ -250,7 +287,9 @@ class Translator(System):
             raise RunError(
                 f"{self.folder} holds a translator: --source, the sentences to evaluate on, is needed."
             )
-        wanted = list(options.read(self.settings.data))
+        if options.gold_alignments is not None:
+            self._refuse_context("does not align words: they are aligned sentence by sentence")
+        wanted = list(self.settings.in_documents(options.read(self.settings.data)))
         scores = self._scored(wanted, options.beam, options.alpha, progress, greedy=True)
         if options.gold_alignments is None:
             return scores
@@ -276,7 +315,8 @@ class Translator(System):
             found += self.translate(sources[start : start + BLOCK], beam=beam, alpha=alpha)
             if progress is not None:
                 progress(len(found), len(sources))
-        measured = quality(sources, [one.text for one in found], [target for _, target in examples])
+        translated = [last_lines(source, 0) for source in sources] if self.context else sources
+        measured = quality(translated, [one.text for one in found], [target for _, target in examples])
         figures: dict[str, Any] = asdict(measured)
         figures["beam"] = self.decoding.beam if beam is None else beam
         notes = [measured.signature]
@@ -300,6 +340,7 @@ class Translator(System):
         """Every step of writing a target is a decision: pairs, of which a target may be None (its own)."""
         from regard.tasks.translation_case import case_of_pairs
 
+        self._refuse_context("is not explained or audited: its weights are on one sentence of several")
         return case_of_pairs(self, items, gold=gold, seed=seed, **options)
 
     def audited(self, options: TranslationAudit) -> "tuple[Case, str]":
@@ -323,6 +364,10 @@ class Translator(System):
                     f"{options.gold_alignments} has {len(links):,} sentences, and there are {len(found):,}."
                 )
         return self.case(found, gold=links, seed=options.seed), repr((found, links))
+
+    def _refuse_context(self, what: str) -> None:
+        if self.context:
+            raise RunError(f"a translator that reads the sentences before (context = {self.context}) {what}.")
 
     def _encoded(self, sources: list[str]) -> tuple[list[list[int]], list[list[str]]]:
         """The tokens of each source and, where the model can copy them, its unknown words."""

@@ -6,7 +6,7 @@ Questions come from a table (.tsv, .csv or .jsonl with the columns image, questi
 to it), or are generated: shapes, and what stands beside one of them. Answers are classes, those that occur.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,17 +15,20 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.core.settings import file_setting, setting
-from regard.data.batches import Batch
+from regard.data.batches import POOL, Batch
 from regard.data.corpora import ASKED
 from regard.data.corpora.scenes import Asked
+from regard.data.encoded import Encoded
 from regard.data.fields import Field, Row, number_field, token_field
-from regard.data.images import ImageSize, Pixels
+from regard.data.images import Pixels
 from regard.data.labelled import Classes
 from regard.data.text import DataError
 from regard.models.visual_questions import QUESTION_MODELS
 from regard.tasks.class_scores import class_measures
-from regard.tasks.picture_parts import PictureParts, measured
+from regard.tasks.picture_parts import measured
 from regard.tasks.picture_tables import (
+    ANY_PICTURES,
+    PictureTextAudit,
     PictureTextData,
     PictureTextFiles,
     PictureTextParts,
@@ -33,9 +36,10 @@ from regard.tasks.picture_tables import (
     PictureTextTraining,
     table_columns,
 )
-from regard.tasks.region_baselines import BASELINE, Baseline
 from regard.tasks.task import Say, Task, TaskSettings
 from regard.tasks.text_data import make_tokenizer
+from regard.training.processes import Team
+from regard.training.rank_batches import RankBatches
 
 DATA = "Questions: .tsv, .csv or .jsonl with the columns image (a file), question and answer."
 COLUMNS = table_columns(question=("question",), answer=("answer", "label"))
@@ -45,6 +49,7 @@ COLUMNS = table_columns(question=("question",), answer=("answer", "label"))
 class QuestionData(PictureTextData):
     """Where the pictures and questions come from."""
 
+    pictures: int = setting(40_000, "Pictures of the generated set, each with a question.", least=2)
     train: str | None = file_setting(DATA, "--data")
 
 
@@ -52,23 +57,17 @@ class QuestionData(PictureTextData):
 class QuestionTraining(PictureTextTraining):
     """Settings of the loop."""
 
-    tokens: int = setting(512, "Words of questions in a batch, padding included.", least=1)
+    tokens: int = setting(4096, "Words of questions in a batch at most, padding included.", least=1)
+    examples: int = setting(64, "Questions in a batch at most; 0 = any.", least=0)
+    optimiser: Literal["adam", "adamw", "muon", "sgd"] = "muon"
+    rate: float = 3e-3
 
 
 @dataclass(frozen=True)
 class QuestionSettings(TaskSettings):
-    """All that is needed to repeat a run."""
-
     data: QuestionData = setting(factory=QuestionData)
     task: Literal["visual_question"] = "visual_question"
     training: QuestionTraining = setting(factory=QuestionTraining)
-
-
-@dataclass(frozen=True)
-class QuestionAudit(PictureTextFiles):
-    """What `regard audit` asks."""
-
-    baseline: Baseline = setting("grey", BASELINE)
 
 
 @dataclass(frozen=True)
@@ -84,10 +83,10 @@ class VisualQuestionTask(PictureTextTask):
     name = "visual_question"
     says = "Train a model of questions about pictures into DIR: what is beside the red circle?"
     makes, examples, unit = "model of questions about pictures", "questions", "questions"
-    Settings, Evaluation, Audit = QuestionSettings, PictureTextFiles, QuestionAudit
+    Settings, Evaluation, Audit = QuestionSettings, PictureTextFiles, PictureTextAudit
     models, default_model = QUESTION_MODELS, "stacked_attention"
     Parts, columns, corpora = QuestionParts, COLUMNS, ASKED
-    example, generated_epochs, per_example = "question", 16, 10
+    example, generated_epochs, per_example = "question", 5, 10
     model_options: Mapping[str, str] = {
         **Task.model_options,
         "attention": "discrete, or a density over the picture.",
@@ -110,23 +109,15 @@ class VisualQuestionTask(PictureTextTask):
 
     def parts(self, settings: QuestionSettings, say: Say) -> QuestionParts:
         """The size, mean and deviation of the pictures, the tokenizer of the questions, and the answers."""
-        texts: list[str] = []
-        answers: set[str] = set()
-
-        def pictures() -> Iterator[Any]:
-            for _, one in self.read(settings, "train"):
-                texts.append(one.question)
-                answers.add(one.label)
-                yield one.pixels
-
-        size, mean, deviation = measured(pictures())
+        said: list[tuple[str, str]] = []
+        measures = measured(self.read(settings, "train"), lambda one: said.append((one.question, one.label)))
+        texts, answers = [text for text, _ in said], {answer for _, answer in said}
         if len(answers) < 2:
             raise DataError(f"the questions must have at least two different answers; got {len(answers)}.")
         classes = Classes(sorted(answers), False)
         for where, one in self.read(settings, "valid"):
             check_answer(classes, one, where)
-        tokenizer = make_tokenizer(texts, settings.data, say)
-        return QuestionParts(size, mean, deviation, tokenizer, classes)
+        return QuestionParts(*measures, make_tokenizer(texts, settings.data, say), classes)
 
     def fields(self, settings: QuestionSettings, parts: QuestionParts) -> dict[str, Field]:
         """Bytes (c, h, w), the tokens of the question, and the number of the answer."""
@@ -144,13 +135,18 @@ class VisualQuestionTask(PictureTextTask):
             for one, tokens in zip(examples, found, strict=True)
         ]
 
+    def batches(self, settings: QuestionSettings, encoded: Encoded, team: Team) -> Any:
+        """Drawn at random: questions of one length are of one kind, and a step shall learn of all kinds."""
+        training = settings.training
+        pool = training.examples or POOL
+        return RankBatches(encoded, training.tokens, settings.seed, team, training.examples, pool=pool)
+
     def longest(self, settings: QuestionSettings) -> dict[str, int]:
         return {"question": settings.data.longest}
 
     def sizes(self, settings: QuestionSettings, parts: QuestionParts | None) -> dict[str, Any]:
         if parts is None:
-            any_size = PictureParts(ImageSize(3, 24, 24), (0.5,) * 3, (0.5,) * 3)
-            return {**any_size.sizes(classes=2), "vocabulary": 8}
+            return {**ANY_PICTURES.sizes(classes=2), "vocabulary": 8}
         return {**parts.sizes(len(parts.classes.names)), "vocabulary": len(parts.tokenizer)}
 
     def loss(self, settings: QuestionSettings, model: Any, batch: Batch) -> tuple[Tensor, int]:

@@ -22,6 +22,7 @@ from regard.views.base_view import MatrixView
 from regard.views.ellipses import Ellipse
 from regard.views.picture import figure, font, shades
 from regard.views.png import data_url
+from regard.views.ramps import EQUAL
 from regard.views.shown_text import cropped, labels
 from regard.views.weight_matrices import Array, Weights, facts, matrices_of, picked, same_size
 
@@ -41,6 +42,13 @@ class Image(MatrixView):
     grid: tuple[int, int]
     receptive: tuple[int, int, float] | None = None  # size, stride and start of what a cell sees, in pixels
     ellipses: tuple[tuple[Ellipse, ...], ...] = ()  # of each matrix, one for each word; () without densities
+
+    def __post_init__(self) -> None:
+        """As words have it, an equal share is at most at a quarter of the ramp: the picture stays visible."""
+        super().__post_init__()
+        if all((one.weights >= 0).all() and one.weights.sum(-1).max() < 1.001 for one in self.matrices):
+            share = 1 / max(len(self.source), 1)
+            object.__setattr__(self, "most", max(self.most, min(1.0, share / EQUAL)))
 
     def content(self) -> dict[str, Any]:
         found = {**super().content(), "picture": data_url(self.picture), "grid": list(self.grid)}
@@ -70,7 +78,7 @@ class Image(MatrixView):
                 cells, most = row.reshape(self.grid), self.most
                 if self.receptive is not None:
                     cells = spread(cells, (high, wide), self.receptive)
-                    most = float(cells.max()) or 1.0
+                    most = max(float(cells.max()), float(cells.mean()) / EQUAL) or 1.0
                 cells = np.ma.masked_equal(cells, 0)
                 how = {"cmap": shades(), "vmin": 0, "vmax": most, "alpha": 0.65, "interpolation": "nearest"}
                 panel.imshow(cells, extent=(0, wide, high, 0), aspect="equal", **how)

@@ -11,7 +11,7 @@ Treviso & Martins (2020), "The Explanation Game: Towards Prediction Explainabili
 Communication", arXiv:2004.13876 (there a linear reader, trained).
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import torch
 from torch import Tensor
@@ -45,14 +45,22 @@ def communication(case: Case, *, seed: int = 0, words: int = 3) -> Finding:
 
 def predicted_right(case: Case, scores: Sequence[Tensor], k: int, fold: Tensor) -> Tensor:
     """1 where the reader, given the k tokens of highest score, names the model's class, else 0: (N,)."""
-    ids: dict[object, int] = {}
-    given = []
-    for text, row in zip(case.texts, scores, strict=True):
-        top = row.topk(min(k, len(text))).indices.tolist()
-        given.append([ids.setdefault(text[t], len(ids)) for t in top])
-    bags = torch.stack([torch.tensor(some).bincount(minlength=len(ids)) for some in given]).double()
-    one_hot = F.one_hot(case.decision, case.probabilities.shape[-1]).double()  # (N, classes)
-    predicted = torch.zeros(len(case), dtype=torch.long)
+    given = [
+        [text[t] for t in row.topk(min(k, len(text))).indices.tolist()]
+        for text, row in zip(case.texts, scores, strict=True)
+    ]
+    return named_by_reader(given, case.decision, case.probabilities.shape[-1], fold)
+
+
+def named_by_reader(
+    given: Sequence[Sequence[Hashable]], decision: Tensor, classes: int, fold: Tensor
+) -> Tensor:
+    """1 where naive Bayes, given words or other features of each text, names its class, else 0: (N,)."""
+    ids: dict[Hashable, int] = {}
+    rows = [[ids.setdefault(one, len(ids)) for one in some] for some in given]
+    bags = torch.stack([torch.tensor(row).bincount(minlength=len(ids)) for row in rows]).double()
+    one_hot = F.one_hot(decision, classes).double()  # (N, classes)
+    predicted = torch.zeros(len(rows), dtype=torch.long)
     for number in range(FOLDS):
         held_out = fold == number
         learned = one_hot * (~held_out).unsqueeze(-1)
@@ -60,4 +68,4 @@ def predicted_right(case: Case, scores: Sequence[Tensor], k: int, fold: Tensor) 
         prior = (learned.sum(0) + 1).log()
         likelihood = (words / words.sum(-1, keepdim=True)).log()
         predicted[held_out] = (bags[held_out] @ likelihood.T + prior).argmax(-1)
-    return (predicted == case.decision).double()
+    return (predicted == decision).double()

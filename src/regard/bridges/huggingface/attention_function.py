@@ -55,7 +55,8 @@ def attention_function(
 
     query is (b, heads, m, d), key and value (b, key-value heads, n, d); a mask is boolean or additive.
     """
-    if (given := given_context.get()) is not None and given[0] is module:
+    compiling = torch.compiler.is_compiling()
+    if not compiling and (given := given_context.get()) is not None and given[0] is module:
         return given[1].transpose(1, 2).contiguous(), None
     _check(module, query, key, other)
     mask, bias = _mask(module, query, key, attention_mask, is_causal, sliding_window)

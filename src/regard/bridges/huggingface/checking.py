@@ -68,7 +68,9 @@ class Both:
         self.draw = torch.Generator().manual_seed(seed)
         text = self.config.get_text_config()
         self.vocabulary = getattr(text, "vocab_size", 0)
-        self.decodes = bool(getattr(model, "can_generate", bool)()) and not self.config.is_encoder_decoder
+        self.generates = bool(getattr(model, "can_generate", bool)())
+        self.decodes = self.generates and not self.config.is_encoder_decoder
+        self.classifies = "SequenceClassification" in type(model).__name__
 
     def comparisons(self) -> Iterator[tuple[str, Callable[[], float]]]:
         """What is compared, and how."""
@@ -85,7 +87,7 @@ class Both:
             yield "cache, five tokens at a time", lambda: self._stepwise(5)
             yield "no position sees the future", self._causal
         yield "padding is not seen", self._unseen
-        if not self.decodes and not self.config.is_encoder_decoder:
+        if not self.generates:
             return
         yield f"{self.length} tokens, greedy", lambda: self.written()
         yield f"{self.length} tokens, padded", lambda: self.written(padded=True)
@@ -129,12 +131,15 @@ class Both:
         width = self.config.get_text_config()
         each = getattr(width, "head_dim", None) or width.hidden_size // width.num_attention_heads
         how = {"backend": "quanto", "nbits": 4, "q_group_size": min(64, each), "residual_length": 4}
-        return self.written(cache_implementation="quantized", cache_config=how)
+        try:
+            return self.written(cache_implementation="quantized", cache_config=how)
+        except ValueError as error:  # transformers has none for models with sliding windows
+            raise NotImplementedError(str(error)) from error
 
     def inputs(self) -> dict[str, Tensor]:
         """Random tokens, nothing padded."""
         found = {"input_ids": self._tokens(N)}
-        if self.config.is_encoder_decoder:
+        if self.config.is_encoder_decoder and not self.classifies:
             found["decoder_input_ids"] = self._tokens(N - 3)
         return found
 
@@ -146,7 +151,7 @@ class Both:
         found["attention_mask"] = real.long()
         if self.decodes:
             found["position_ids"] = (real.long().cumsum(-1) - 1).clamp(min=0)
-        outside = self.config.is_encoder_decoder or "SequenceClassification" in type(self.model).__name__
+        outside = self.config.is_encoder_decoder or self.classifies
         return found, None if outside else real
 
     def _tokens(self, n: int) -> Tensor:
@@ -210,10 +215,16 @@ class Both:
         return 0.0
 
     def _unseen(self) -> float:
-        """What changes when the tokens under the padding are replaced."""
+        """What changes when the tokens under the padding are replaced.
+
+        Of a classifier, in its hidden states: decoders find the last token by the number of the padding.
+        """
         given, real = self.padded("left" if self.decodes else "right")
         mask = given["attention_mask"].bool()
         other = {**given, "input_ids": torch.where(mask, given["input_ids"], self._tokens(N))}
+        if self.classifies and not self.config.is_encoder_decoder:
+            before, after = (self.model.base_model(**one)[0] for one in (given, other))
+            return distance(after, before, mask)
         return distance(self._output("regard", other), self._output("regard", given), real)
 
 

@@ -7,6 +7,7 @@ the self-attentions of a model that is a decoder alone are "self" too.
 import inspect
 from typing import Any
 
+import torch
 from torch import nn
 from transformers import PreTrainedModel
 
@@ -25,6 +26,23 @@ def attentions_of(model: nn.Module) -> dict[str, nn.Module]:
     if not any(isinstance(module, PreTrainedModel) for module in model.modules()):
         return {}
     return {path: module for path, module in model.named_modules() if asks_interface(type(module))}
+
+
+def called_again(model: Any) -> str:
+    """The path of an attention that one pass calls more than once (ALBERT's), or ""."""
+    calls: list[str] = []
+    found = attentions_of(model)
+    hooks = [
+        module.register_forward_pre_hook(lambda *_, path=path: calls.append(path))
+        for path, module in found.items()
+    ]
+    try:
+        with torch.no_grad():
+            model(input_ids=torch.ones(1, 1, dtype=torch.long, device=model.device))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return next((path for path in found if calls.count(path) > 1), "")
 
 
 def refusal(model: nn.Module) -> str:

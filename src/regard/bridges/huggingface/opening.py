@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from regard.bridges.huggingface.fitting import put
 from regard.bridges.huggingface.foreign_language_model import LanguageModel
 from regard.bridges.huggingface.foreign_tokenizer import ForeignTokenizer
-from regard.bridges.huggingface.model_attentions import attentions_of
+from regard.bridges.huggingface.model_attentions import attentions_of, called_again, refused
 from regard.bridges.huggingface.sequence_to_sequence import SequenceToSequence
 from regard.bridges.huggingface.text_classifier import TextClassifier
 from regard.bridges.huggingface.text_encoder import TextEncoder
@@ -41,14 +41,22 @@ def load(path: Path, device: str = "cpu") -> System:
 
 def system_of(theirs: Any, tokenizer: Any, name: str = "") -> System:
     """A model and a tokenizer of transformers as a system; unless it is swapped already, with softmax."""
-    own = ForeignTokenizer(tokenizer)
-    if not all(attends(module) for module in attentions_of(theirs).values()):
+    own, kind, found = ForeignTokenizer(tokenizer), type(theirs).__name__, attentions_of(theirs)
+    name = name or kind
+    if not found:
+        raise RunError(refused(kind))
+    if not all(attends(module) for module in found.values()):
         swap(theirs, "softmax")
     theirs.eval()
-    kind = type(theirs).__name__
-    name = name or kind
     if theirs.config.is_encoder_decoder:
+        if not theirs.can_generate():
+            raise RunError(f"{kind} is an encoder–decoder that writes nothing: it cannot be explained here.")
         return SequenceToSequence(theirs, own, name)
+    if several := called_again(theirs):
+        raise RunError(
+            f"{kind} calls {several} for several layers: they cannot be told apart here. swap, record and "
+            "check work."
+        )
     if kind.endswith("ForSequenceClassification"):
         return TextClassifier(theirs, own, name)
     if theirs.get_output_embeddings() is not None and kind.endswith(("ForCausalLM", "LMHeadModel")):
@@ -132,10 +140,10 @@ def _one_sentence(path: Path) -> Iterator[None]:
 
 def _auto_class(config: Any, gguf: bool) -> Any:
     named = (getattr(config, "architectures", None) or [""])[0]
-    if config.is_encoder_decoder:
-        return transformers.AutoModelForSeq2SeqLM
     if named.endswith("ForSequenceClassification"):
         return transformers.AutoModelForSequenceClassification
+    if config.is_encoder_decoder:
+        return transformers.AutoModelForSeq2SeqLM
     if gguf or named.endswith(("ForCausalLM", "LMHeadModel")):
         return transformers.AutoModelForCausalLM
     return transformers.AutoModel

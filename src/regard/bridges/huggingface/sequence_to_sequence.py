@@ -76,6 +76,7 @@ class SequenceToSequence(System):
         (ids,) = self.parts.encode_many([text])
         given = torch.tensor([[*self.parts.before, *ids, *self.parts.after]], device=self.device)
         wanted = {"do_sample": False, "num_beams": 1, "max_new_tokens": tokens, **options}
+        wanted = {"forced_eos_token_id": None, **wanted}  # the last of so many tokens need not be the end
         with torch.no_grad():
             found = self.model.generate(given, attention_mask=torch.ones_like(given), **wanted)[0].tolist()
         end = self.model.config.eos_token_id

@@ -16,6 +16,7 @@ from regard.data.corpora.hotels import hotels
 from regard.data.corpora.passages import cloze, spans
 from regard.data.corpora.phrase import Pair
 from regard.data.corpora.phrases import phrases
+from regard.data.corpora.pronouns import pronouns
 from regard.data.corpora.scenes import Asked, Captioned, asked, captioned
 from regard.data.corpora.sentiment import sentiment
 from regard.data.corpora.split import Split
@@ -52,6 +53,7 @@ CORPORA: Table[Corpus[Pair]] = _table(
     Corpus("copy", "The words of the source.", copy),
     Corpus("reverse", "The words of the source from last to first.", reverse),
     Corpus("dictionary", "Word by word into another language, adjectives after their nouns.", dictionary),
+    Corpus("pronouns", "Pronouns that the sentence before decides, English to German.", pronouns),
 )
 
 LABELLED: Table[Corpus[Labelled]] = _table(

@@ -1,4 +1,4 @@
-"""Toy translation tasks: copy, reverse, and a dictionary with a known reordering, with gold alignments.
+"""Toy translation tasks: copy, reverse, flip, and a dictionary with a known reordering, with gold alignments.
 
 Sources are words of a small vocabulary, drawn uniformly, of uniform length. In `dictionary` every word has
 one translation; the first half of the vocabulary are adjectives, the second half nouns, and an adjective
@@ -60,6 +60,9 @@ copy = partial(_toy, lambda ids, _: list(range(len(ids))), False)
 
 reverse = partial(_toy, lambda ids, _: list(range(len(ids)))[::-1], False)
 """The words from last to first: ba de fi → fi de ba."""
+
+flip = partial(_toy, lambda ids, _: [j ^ 1 if j ^ 1 < len(ids) else j for j in range(len(ids))], False)
+"""Words flipped two by two: ba de fi go → de ba go fi; the last of an odd number stays."""
 
 dictionary = partial(_toy, _adjectives_last, True)
 """Each word in the other language, an adjective after its noun; every seed has the same dictionary."""

@@ -1,6 +1,6 @@
 """A task of long sequences: examples as tokens, generated without end or read from a file."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -21,7 +21,7 @@ class LongExample(NamedTuple):
     second: list[int] | None = None
 
 
-Simpler = Callable[[Random, LongExample], LongExample]
+Simpler = Callable[[Random, LongExample, float], LongExample]  # for a training so far, from 0 to 1
 
 
 @dataclass(frozen=True)
@@ -101,17 +101,31 @@ class Splits:
 
         return Splits(fresh, parts[0], parts[1], known)
 
-    def batches(
-        self, size: int, seed: int, group: int = 16, simpler: Simpler = lambda random, example: example
-    ) -> Iterator[list[LongExample]]:
-        """Training batches without end, of similar lengths: of so many batches at a time, sorted."""
-        random = Random(f"train {seed}")
-        while True:
-            made = (simpler(random, self.train(random)) for _ in range(size * group))
+
+class LongBatches:
+    """Training batches without end, of similar lengths: of `group` batches at a time, sorted.
+
+    Examples are as they are, or made simpler depending on how far training is.
+    """
+
+    def __init__(self, splits: Splits, size: int, seed: int, group: int = 16, simpler: Simpler | None = None):
+        self.make, self.size, self.group, self.simpler = splits.train, size, group, simpler
+        self.random = Random(f"train {seed}")
+        self.left: list[list[LongExample]] = []
+
+    def draw(self, progress: float = 1.0) -> list[LongExample]:
+        """The next batch; `progress` goes from 0 to 1."""
+        if not self.left:
+            made = (self.example(progress) for _ in range(self.size * self.group))
             pool = sorted(made, key=lambda e: len(e.tokens))
-            cut = [pool[i : i + size] for i in range(0, len(pool), size)]
-            random.shuffle(cut)
-            yield from cut
+            self.left = [pool[i : i + self.size] for i in range(0, len(pool), self.size)]
+            self.random.shuffle(self.left)
+        return self.left.pop(0)
+
+    def example(self, progress: float) -> LongExample:
+        """The next example."""
+        made = self.make(self.random)
+        return made if self.simpler is None else self.simpler(self.random, made, progress)
 
 
 def _some(examples: list[LongExample], count: int, seed: int) -> list[LongExample]:

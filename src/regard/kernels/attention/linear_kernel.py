@@ -58,6 +58,16 @@ def decay(a: Any, c: Any, start: int, size: int, decays: bool) -> None:
 
 
 @compiled
+def shrink(state: Any, total: Any, factor: Any) -> None:
+    """Multiply what is kept of the chunks before by factor, in place."""
+    for p in range(total.shape[0]):
+        total[p] *= factor
+    for i in range(state.shape[0]):
+        for j in range(state.shape[1]):
+            state[i, j] *= factor
+
+
+@compiled
 def forward(
     start: int, stop: int, fq: Any, fk: Any, v: Any, c: Any, decays: bool, out: Any, den: Any
 ) -> None:
@@ -96,11 +106,7 @@ def forward(
                     for j in range(d):
                         z[i, j] *= scale
             if decays:
-                factor = np.exp(before - end)
-                for p in range(f):
-                    total[p] *= factor
-                    for j in range(d):
-                        state[p, j] *= factor
+                shrink(state, total, np.exp(before - end))
             for i in range(size):
                 factor = np.exp(c[r, s + i] - end) if decays else fq.dtype.type(1)
                 for p in range(f):
@@ -155,12 +161,7 @@ def backward(
                     found[i, p] += e[i] * factor * total[p]
             add_product(found, scaled, state, size, d, f)
             if decays:
-                factor = np.exp(before - end)
-                for p in range(f):
-                    total[p] *= factor
-                for j in range(d):
-                    for p in range(f):
-                        state[j, p] *= factor
+                shrink(state, total, np.exp(before - end))
             for i in range(size):
                 factor = np.exp(c[r, s + i] - end) if decays else one
                 for p in range(f):
@@ -202,12 +203,7 @@ def backward(
             transpose(turned, state, d, f)
             add_product(more, keys, turned, size, f, d)
             if decays:
-                factor = np.exp(before - end)
-                for p in range(f):
-                    total[p] *= factor
-                for j in range(d):
-                    for p in range(f):
-                        state[j, p] *= factor
+                shrink(state, total, np.exp(before - end))
             for i in range(size):
                 factor = np.exp(before - c[r, s + i]) if decays else one
                 for p in range(f):

@@ -16,6 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Sums may be reordered and multiplications fused; NaN and infinity keep their meaning, since −inf is a score.
 REORDER = {"reassoc", "contract", "nsz", "arcp"}
+OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": REORDER, "error_model": "numpy"}
 
 
 @cache
@@ -35,12 +36,17 @@ def compiled(function: F | None = None, **options: Any) -> Any:
     """Compile a kernel, as @compiled or @compiled(inline="always", ...)."""
     if function is None:
         return lambda f: compiled(f, **options)
-    options = {"nogil": True, "fastmath": REORDER, "error_model": "numpy", **options}
+    options = {**OPTIONS, **options}
     try:
         kernel = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no directory that could hold the cache: compile in every process
         return numba.njit(**options)(function)
-    file: Any = getattr(kernel._cache, "_cache_file", None)
-    if hasattr(file, "_source_stamp"):  # Numba would look at the kernel's own file alone
-        file._source_stamp = _stamp()
+    stamped(kernel)
     return kernel
+
+
+def stamped(kernel: Any) -> None:
+    """Compile a kernel again when any of them has changed: Numba would look at its own file alone."""
+    file: Any = getattr(kernel._cache, "_cache_file", None)
+    if hasattr(file, "_source_stamp"):
+        file._source_stamp = _stamp()

@@ -65,17 +65,31 @@ def _openmp() -> Any:
     return parallel
 
 
+def call_in_threads(callback: Any, struct: int, width: int) -> None:
+    """Call a `native.callback` with the address of its struct, in so many threads at once."""
+    if width <= 1:
+        callback(struct)
+    elif _forked or (parallel := _openmp()) is None:
+        _in_pool(lambda: callback(struct), width)
+    else:
+        parallel(callback, struct, width, 0)
+
+
+def _in_pool(run: Callable[[], None], width: int) -> None:
+    tasks = [_workers(width - 1).submit(run) for _ in range(width - 1)]
+    try:
+        run()
+    finally:
+        for task in tasks:
+            if not task.cancel():
+                task.result()
+
+
 def _in_threads(run: Callable[[], None], width: int) -> None:
     """Call run in so many threads at once, this one among them; an error is raised when all are done."""
     parallel = None if _forked else _openmp()
     if parallel is None:
-        tasks = [_workers(width - 1).submit(run) for _ in range(width - 1)]
-        try:
-            run()
-        finally:
-            for task in tasks:
-                if not task.cancel():
-                    task.result()
+        _in_pool(run, width)
         return
     errors: list[BaseException] = []
 

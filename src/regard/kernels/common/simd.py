@@ -32,6 +32,29 @@ class VectorModel(models.PrimitiveModel):
         made(manager, vector, ir.VectorType(element, vector.width))
 
 
+def computed(dtype: Any) -> Any:
+    """What stored numbers are computed with: uint16 is bfloat16 here, int16 float16, and both are float32."""
+    return types.float32 if dtype in (types.uint16, types.int16) else dtype
+
+
+def _widened(builder: Any, stored: Any, dtype: Any) -> Any:
+    """A vector or a number as it is computed with."""
+    if dtype not in (types.uint16, types.int16):
+        return stored
+    shape = (
+        (lambda kind: ir.VectorType(kind, stored.type.count))
+        if hasattr(stored.type, "count")
+        else (lambda kind: kind)
+    )
+    if dtype is types.int16:
+        return builder.fpext(builder.bitcast(stored, shape(ir.HalfType())), shape(ir.FloatType()))
+    wide = builder.zext(stored, shape(ir.IntType(32)))  # the upper half of a float32
+    upper = builder.shl(
+        wide, ir.Constant(wide.type, 16 if wide.type == ir.IntType(32) else [16] * stored.type.count)
+    )
+    return builder.bitcast(upper, shape(ir.FloatType()))
+
+
 def _place(context: Any, builder: Any, array: Any, value: Any, at: Any, kind: Any) -> Any:
     data = context.make_array(array)(context, builder, value).data
     return builder.bitcast(builder.gep(data, [at]), kind.as_pointer())
@@ -82,6 +105,30 @@ def load(typing: Any, array: Any, at: Any) -> Any:
         return builder.load(place, align=array.dtype.bitwidth // 8)
 
     return vector(array, types.intp), code
+
+
+@intrinsic
+def load_wide(typing: Any, array: Any, at: Any) -> Any:
+    """The vector that begins at a flat index, as it is computed with: float32 if it is stored in half."""
+    vector = Vector(computed(array.dtype))
+
+    def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.VectorType(context.get_value_type(array.dtype), vector.width)
+        place = _place(context, builder, array, args[0], args[1], kind)
+        return _widened(builder, builder.load(place, align=array.dtype.bitwidth // 8), array.dtype)
+
+    return vector(array, types.intp), code
+
+
+@intrinsic
+def get_wide(typing: Any, array: Any, at: Any) -> Any:
+    """array[at], likewise."""
+
+    def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        place = _place(context, builder, array, args[0], args[1], context.get_value_type(array.dtype))
+        return _widened(builder, builder.load(place), array.dtype)
+
+    return computed(array.dtype)(array, types.intp), code
 
 
 @intrinsic

@@ -27,7 +27,6 @@ from regard.kernels.common.simd import store as store_vector
 from regard.kernels.decoding.byte_vectors import where_above
 
 LANES = 32
-BEST = 96  # candidates that are scored first, if there are many more
 STEPS = 60  # of Newton's method, at most
 
 

@@ -74,7 +74,7 @@ def check(
                 s += np.float64(query[i, c]) * np.float64(keys[0, j, c])
             exact[j], kept[j] = s, 0
             found[LOW] += np.float64(bounds[0, j]) < s
-        count, _, _ = candidates(
+        count, _, _, _ = candidates(
             query, i, bounds[0], 0, end, flat, 0, half, k, -np.inf, np.float64(facts[0, SLACK]), places,
             scores, some, work, seen,
         )  # fmt: skip

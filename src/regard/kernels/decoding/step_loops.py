@@ -6,7 +6,21 @@ Keys are read four at a time, for two or three queries at once where there are s
 from typing import Any
 
 from regard.kernels.common.row_loops import inlined
-from regard.kernels.common.simd import fma, get, load, prefetch, put, put_totals, width, zeros
+from regard.kernels.common.simd import (
+    add,
+    fma,
+    get,
+    get_wide,
+    load,
+    load_wide,
+    prefetch,
+    put,
+    put_totals,
+    splat,
+    store,
+    width,
+    zeros,
+)
 
 AHEAD = 16  # keys, asked for before they are needed: the machine itself looks no further than a page
 
@@ -44,13 +58,13 @@ def score(
             a = b = c = e = f = g = h = o = s = t = u = v = zeros(query)
             for i in range(0, whole, w):
                 x, y, z = load(query, q0 + i), load(query, q1 + i), load(query, q2 + i)
-                k = load(keys, k0 + i)
+                k = load_wide(keys, k0 + i)
                 a, f, s = fma(x, k, a), fma(y, k, f), fma(z, k, s)
-                k = load(keys, k1 + i)
+                k = load_wide(keys, k1 + i)
                 b, g, t = fma(x, k, b), fma(y, k, g), fma(z, k, t)
-                k = load(keys, k2 + i)
+                k = load_wide(keys, k2 + i)
                 c, h, u = fma(x, k, c), fma(y, k, h), fma(z, k, u)
-                k = load(keys, k3 + i)
+                k = load_wide(keys, k3 + i)
                 e, o, v = fma(x, k, e), fma(y, k, o), fma(z, k, v)
             to = (row + paired) * wide + place + j
             put_totals(theta, to, a, b, c, e)
@@ -61,13 +75,13 @@ def score(
             a = b = c = e = f = g = h = o = zeros(query)
             for i in range(0, whole, w):
                 x, y = load(query, q0 + i), load(query, q1 + i)
-                k = load(keys, k0 + i)
+                k = load_wide(keys, k0 + i)
                 a, f = fma(x, k, a), fma(y, k, f)
-                k = load(keys, k1 + i)
+                k = load_wide(keys, k1 + i)
                 b, g = fma(x, k, b), fma(y, k, g)
-                k = load(keys, k2 + i)
+                k = load_wide(keys, k2 + i)
                 c, h = fma(x, k, c), fma(y, k, h)
-                k = load(keys, k3 + i)
+                k = load_wide(keys, k3 + i)
                 e, o = fma(x, k, e), fma(y, k, o)
             put_totals(theta, (row + r) * wide + place + j, a, b, c, e)
             put_totals(theta, (row + r + 1) * wide + place + j, f, g, h, o)
@@ -76,33 +90,58 @@ def score(
             a = b = c = e = zeros(query)
             for i in range(0, whole, w):
                 x = load(query, q0 + i)
-                a, b = fma(x, load(keys, k0 + i), a), fma(x, load(keys, k1 + i), b)
-                c, e = fma(x, load(keys, k2 + i), c), fma(x, load(keys, k3 + i), e)
+                a, b = fma(x, load_wide(keys, k0 + i), a), fma(x, load_wide(keys, k1 + i), b)
+                c, e = fma(x, load_wide(keys, k2 + i), c), fma(x, load_wide(keys, k3 + i), e)
             put_totals(theta, row * wide + place + j, a, b, c, e)
         if whole < d:
             for r in range(count):
                 to, q = (row + r) * wide + place + j, (first + r) * d
                 for i in range(whole, d):
                     x = get(query, q + i)
-                    put(theta, to, get(theta, to) + x * get(keys, k0 + i))
-                    put(theta, to + 1, get(theta, to + 1) + x * get(keys, k1 + i))
-                    put(theta, to + 2, get(theta, to + 2) + x * get(keys, k2 + i))
-                    put(theta, to + 3, get(theta, to + 3) + x * get(keys, k3 + i))
+                    put(theta, to, get(theta, to) + x * get_wide(keys, k0 + i))
+                    put(theta, to + 1, get(theta, to + 1) + x * get_wide(keys, k1 + i))
+                    put(theta, to + 2, get(theta, to + 2) + x * get_wide(keys, k2 + i))
+                    put(theta, to + 3, get(theta, to + 3) + x * get_wide(keys, k3 + i))
 
 
 @inlined
-def add_values(p: Any, values: Any, at: int, step: int, z: Any) -> None:
-    """z += Σⱼ pⱼvⱼ, four values in one pass over z; value j is at values[at + j · step]."""
-    d, n = len(z), len(p)
-    for j in range(0, n - 3, 4):
-        first = at + j * step
-        v0, v1 = values[first : first + d], values[first + step : first + step + d]
-        first += 2 * step
-        v2, v3 = values[first : first + d], values[first + step : first + step + d]
-        p0, p1, p2, p3 = p[j], p[j + 1], p[j + 2], p[j + 3]
-        for i in range(d):
-            z[i] += p0 * v0[i] + p1 * v1[i] + p2 * v2[i] + p3 * v3[i]
+def add_values(p: Any, begin: int, n: int, values: Any, at: int, step: int, z: Any, to: int, d: int) -> None:
+    """z += Σⱼ pⱼvⱼ over j < n, four values in one pass over z.
+
+    z is d numbers from the flat index `to` on, p n of them from `begin` on; value j begins at at + j · step.
+    """
+    w = width(z)
+    whole = d - d % w
+    for j in range(0, n - n % 4, 4):
+        v0 = at + j * step
+        v1, v2, v3 = v0 + step, v0 + 2 * step, v0 + 3 * step
+        x0, x1, x2, x3 = (
+            get(p, begin + j),
+            get(p, begin + j + 1),
+            get(p, begin + j + 2),
+            get(p, begin + j + 3),
+        )
+        p0, p1, p2, p3 = splat(z, x0), splat(z, x1), splat(z, x2), splat(z, x3)
+        for i in range(0, whole, w):
+            total = fma(p0, load_wide(values, v0 + i), load(z, to + i))
+            other = fma(p1, load_wide(values, v1 + i), zeros(z))
+            total = fma(p2, load_wide(values, v2 + i), total)
+            other = fma(p3, load_wide(values, v3 + i), other)
+            store(z, to + i, add(total, other))
+        for i in range(whole, d):
+            y = x0 * get_wide(values, v0 + i) + x1 * get_wide(values, v1 + i)
+            y += x2 * get_wide(values, v2 + i) + x3 * get_wide(values, v3 + i)
+            put(z, to + i, get(z, to + i) + y)
     for j in range(n - n % 4, n):
-        v, w = values[at + j * step : at + j * step + d], p[j]
-        for i in range(d):
-            z[i] += w * v[i]
+        add_value(get(p, begin + j), values, at + j * step, z, to, d)
+
+
+@inlined
+def add_value(p: Any, values: Any, at: int, z: Any, to: int, d: int) -> None:
+    """z += p v."""
+    w = width(z)
+    each = splat(z, p)
+    for i in range(0, d - d % w, w):
+        store(z, to + i, fma(each, load_wide(values, at + i), load(z, to + i)))
+    for i in range(d - d % w, d):
+        put(z, to + i, get(z, to + i) + p * get_wide(values, at + i))

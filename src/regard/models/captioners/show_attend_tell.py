@@ -29,7 +29,7 @@ from regard.core.place import Place
 from regard.losses import doubly_stochastic_penalty, expected_loss
 from regard.maps import Hard, estimators, softmax
 from regard.models.entries import register_captioner
-from regard.models.images.image_model import ConvolutionConfig, ImageModel
+from regard.models.images.image_model import ImageModel, PictureTextConfig
 from regard.models.parts.dropout_layer import Dropout
 from regard.models.parts.named_components import check_choice, make_map, make_score, precompute_keys
 from regard.models.sequence_model import Rows, SequenceModel, by_hypothesis, by_sentence
@@ -52,12 +52,9 @@ Estimator = Literal[
 
 
 @dataclass(frozen=True)
-class Config(ConvolutionConfig):
+class Config(PictureTextConfig):
     """Configuration: `classes` is the size of the vocabulary."""
 
-    blocks: tuple[int, ...] = (1, 1)
-    embedding: int = 128
-    state: int = 192
     dropout: float = 0.0
     score: str = "additive"
     map: str = "softmax"

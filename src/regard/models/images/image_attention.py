@@ -19,16 +19,13 @@ from regard.core.place import Place
 from regard.models.entries import register_image_model
 from regard.models.images.image_model import ConvolutionConfig, ImageModel
 from regard.models.parts.dropout_layer import Dropout
-from regard.models.parts.named_components import make_map
+from regard.models.parts.named_components import AttentionConfig, make_map
 
 
 @dataclass(frozen=True)
-class Config(ConvolutionConfig):
+class Config(AttentionConfig, ConvolutionConfig):
     """Configuration: how the cells are attended to."""
 
-    score: str = "additive"
-    map: str = "softmax"
-    learn_alpha: bool = False
     places: bool = True  # keys know their cell
     dropout: float = 0.0
 

@@ -54,6 +54,15 @@ class ConvolutionConfig(ImageConfig):
         return Convolutions(*size, self.widths, self.blocks, self.stride, gates)
 
 
+@dataclass(frozen=True)
+class PictureTextConfig(ConvolutionConfig):
+    """The same for models that also read or write words: the widths of their vectors and of the state."""
+
+    blocks: tuple[int, ...] = (1, 1)
+    embedding: int = 128
+    state: int = 192
+
+
 class ImageModel(nn.Module):
     """A classifier of pictures."""
 

@@ -23,17 +23,15 @@ from regard.memories import remember
 from regard.models.entries import register_language_model
 from regard.models.language.recurrent import Config as RecurrentConfig
 from regard.models.language.recurrent import Recurrent
-from regard.models.parts.named_components import make_map
+from regard.models.parts.named_components import AttentionConfig, make_map
 
 
 @dataclass(frozen=True)
-class Config(RecurrentConfig):
+class Config(AttentionConfig, RecurrentConfig):
     """Configuration of a recurrent language model with attention."""
 
     layers: int = 1
     score: str = "scaled_dot"
-    map: str = "softmax"
-    learn_alpha: bool = False
     memory: int = 128  # earlier states that can be attended to
 
 

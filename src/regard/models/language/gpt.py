@@ -30,21 +30,15 @@ from regard.models.language.placing import Placing, added_positions, placed_scor
 from regard.models.parts.attention_choice import make_heads
 from regard.models.parts.embedding import Embedding
 from regard.models.parts.named_components import make_map
-from regard.models.parts.self_attention_layer import SelfAttentionLayer, scaled_initial
+from regard.models.parts.self_attention_layer import SelfAttentionLayer, StackConfig, scaled_initial
 
 Past = tuple[KeyValue, ...]  # keys and values of each layer
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(StackConfig):
     """Configuration of a decoder-only Transformer."""
 
-    vocabulary: int
-    width: int = 128
-    inner: int = 512  # of the feed-forward layers
-    heads: int = 4
-    layers: int = 4
-    dropout: float = 0.05
     score: str = "scaled_dot"
     map: str = "softmax"
     learn_alpha: bool = False

@@ -2,7 +2,10 @@
 
 sinusoidal, learned   a vector for each position, added to the embedding
 rotary, alibi         in the score of queries and keys: `positions/rotary.py`, `positions/alibi.py`
+nape                  half of the heads have ALiBi with slopes 1, 1/2, 1/3 …, half have no positions at all
 none                  nothing: a causal mask alone tells a little
+
+NAPE: Vasylenko et al. (2025), "Long-Context Generalization with Sparse Attention", arXiv:2506.16640.
 """
 
 from typing import Literal
@@ -12,8 +15,8 @@ from regard.positions import ALiBi, Learned, Rotary, Sinusoidal
 from regard.scores import Score
 from regard.scores.score import Factored
 
-Placing = Literal["rotary", "alibi", "learned", "sinusoidal", "none"]
-KINDS = ("rotary", "alibi", "learned", "sinusoidal", "none")
+Placing = Literal["rotary", "alibi", "nape", "learned", "sinusoidal", "none"]
+KINDS = ("rotary", "alibi", "nape", "learned", "sinusoidal", "none")
 
 
 def placed_score(score: str, each: int, heads: int, placing: str) -> Score:
@@ -27,6 +30,9 @@ def placed_score(score: str, each: int, heads: int, placing: str) -> Score:
                 "or positions alibi, learned or sinusoidal."
             )
         return Rotary(each, score=found)
+    if placing == "nape":
+        bare = heads // 2
+        return found + ALiBi(heads, [0.0] * bare + [1 / h for h in range(1, heads - bare + 1)])
     return found + ALiBi(heads) if placing == "alibi" else found
 
 

@@ -29,20 +29,17 @@ from regard.models.language.language_model import LanguageModel
 from regard.models.parts.embedding import Embedding
 from regard.models.parts.named_components import make_map
 from regard.models.parts.residual import Residual
-from regard.models.parts.self_attention_layer import SelfAttentionLayer, scaled_initial
+from regard.models.parts.self_attention_layer import SelfAttentionLayer, StackConfig, scaled_initial
 from regard.positions import TransformerXL as RelativeScore
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(StackConfig):
     """Configuration of a Transformer-XL."""
 
-    vocabulary: int
     width: int = 160
-    inner: int = 640  # of the feed-forward layers
+    inner: int = 640
     heads: int = 5
-    layers: int = 4
-    dropout: float = 0.05
     map: str = "softmax"
     learn_alpha: bool = False
     memory: int = 128  # tokens of earlier segments that each layer keeps

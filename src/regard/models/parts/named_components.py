@@ -1,6 +1,7 @@
 """Scores and maps by name, as in a model's configuration."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,15 @@ from regard.scores import MLP, SCORES, Additive, Score
 from regard.scores.score import Sum, linear, pairs, score_at
 
 CONTINUOUS = {"continuous_softmax": ContinuousSoftmax, "continuous_sparsemax": ContinuousSparsemax}
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    """What a configuration says of an attention."""
+
+    score: str = "additive"
+    map: str = "softmax"
+    learn_alpha: bool = False
 
 
 def make_map(

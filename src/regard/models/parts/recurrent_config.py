@@ -1,23 +1,26 @@
-"""The configuration that the recurrent models with attention share."""
+"""The configuration that recurrent encoder–decoders share."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from regard.models.parts.copy_mechanism import Copy
+from regard.models.parts.named_components import AttentionConfig
+from regard.models.sequence_model import TranslatorConfig
 
 
 @dataclass(frozen=True)
-class RecurrentConfig:
-    """Configuration of a recurrent encoder–decoder with attention."""
+class RecurrentSizes(TranslatorConfig):
+    """The sizes of a recurrent encoder–decoder."""
 
-    source_vocabulary: int
-    target_vocabulary: int
     width: int = 256  # of hidden states and embeddings
     layers: int = 1
     dropout: float = 0.2
-    score: str = "additive"
-    map: str = "softmax"
-    learn_alpha: bool = False
+
+
+@dataclass(frozen=True)
+class RecurrentConfig(AttentionConfig, RecurrentSizes):
+    """Configuration of a recurrent encoder–decoder with attention."""
+
     initial: Literal["glorot", "paper"] = "glorot"
     bias: tuple[str, ...] = ()  # "position", "markov:2" …: `parts/biases.py`
     copy: Copy = "no"  # or "gate" or "sentinel": source tokens can be copied, also unknown ones

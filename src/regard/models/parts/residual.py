@@ -25,6 +25,12 @@ class Residual(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.dropout = Dropout(dropout)
 
+    @property
+    def bare(self) -> bool:
+        """Whether it is x + f(LN(x)) now and nothing else: pre-norm, no dropout, no hooks."""
+        hooks = self._forward_hooks or self._forward_pre_hooks
+        return self.pre and not hooks and not (self.training and self.dropout.p)
+
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """x (..., width) to (..., width)."""
         if self.pre:

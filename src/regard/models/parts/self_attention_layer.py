@@ -6,13 +6,28 @@ encoder, depending on the mask.
 Vaswani et al. (2017), arXiv:1706.03762, §3.1; pre-norm as in `parts/residual.py`.
 """
 
+from dataclasses import dataclass
+
 from torch import Tensor, nn
 
 from regard.heads import MultiHead
+from regard.heads.cached_step import cached_step, takes_step
 from regard.masks import Mask
 from regard.memories import KeyValue
 from regard.models.parts.feed_forward import FeedForward
 from regard.models.parts.residual import Residual
+
+
+@dataclass(frozen=True)
+class StackConfig:
+    """What a stack of such layers over the tokens of a text is told."""
+
+    vocabulary: int
+    width: int = 128
+    inner: int = 512  # of the feed-forward layers
+    heads: int = 4
+    layers: int = 4
+    dropout: float = 0.05
 
 
 class SelfAttentionLayer(nn.Module):
@@ -28,8 +43,12 @@ class SelfAttentionLayer(nn.Module):
 
     def forward(self, x: Tensor, mask: Mask | None, cache: KeyValue | None = None) -> Tensor:
         """x (b, m, width) to (b, m, width); a cache holds the keys and values of earlier positions."""
-        x = self.around[0](x, lambda x: self.attention(x, mask=mask, cache=cache).context)
-        x = self.around[1](x, self.feed_forward)
+        around, further = self.around
+        if takes_step(self.attention, x, mask, cache) and around.bare and further.bare:
+            x = x + cached_step(self.attention, around.norm(x), cache)
+            return x + self.feed_forward(further.norm(x))
+        x = around(x, lambda x: self.attention(x, mask=mask, cache=cache).context)
+        x = further(x, self.feed_forward)
         return x
 
 

@@ -1,16 +1,18 @@
 """Stacked attention: a question looks at a picture, and with what it saw looks again.
 
-    a = convolutions(x) + e        q = GRU(question)        z_1 = Attention(q, a)
-    z_2 = Attention(q + W z_1, a)        ŷ = W_o tanh(W_z z_2 + W_q (q + W z_1))
+    a = convolutions(x) + r + c        q_1 = GRU(question)        z_k = W_k Attention(q_k, a)
+    q_{k+1} = q_k + MLP_k([q_k; z_k])        ŷ = W_o tanh(z_K + W_q q_K)
 
-The first look can find what the question names, the second what stands beside it. The attention is discrete
+The first look can find what the question names, the second what stands beside it: the MLP sees "left of" and
+where the first look went, and can ask for the cells to the left. Rows and columns have vectors of their own,
+r and c, so that what is learned of one row is known of the others. The attention is discrete
 (any row map over the cells), or a density over the plane of the picture, a Gaussian (continuous_softmax) or a
 truncated paraboloid (continuous_sparsemax), whose context is the expected value of a fitted function.
 
 Yang et al. (2016), "Stacked Attention Networks for Image Question Answering", arXiv:1511.02274, §3; Martins
 et al. (2020), "Sparse and Continuous Attention Mechanisms", arXiv:2006.07214, §5, for the densities.
-Departs from the papers: a small network trained with the rest, e (learned vectors of the cells) added to its
-annotations.
+Departs from the papers: a small network trained with the rest, r and c (learned vectors of rows and columns)
+added to its annotations; the next query has an MLP, where Yang et al. have q_{k+1} = q_k + z_k.
 """
 
 from dataclasses import dataclass
@@ -24,7 +26,7 @@ from regard.continuous import Density
 from regard.core.place import Place
 from regard.maps.continuous import Continuous
 from regard.models.entries import register_question_model
-from regard.models.images.image_model import ConvolutionConfig, ImageModel, Recorded
+from regard.models.images.image_model import ImageModel, PictureTextConfig, Recorded
 from regard.models.parts.dropout_layer import Dropout
 from regard.models.parts.named_components import check_choice, make_map
 
@@ -32,11 +34,11 @@ Kind = Literal["discrete", "continuous_softmax", "continuous_sparsemax"]
 
 
 @dataclass(frozen=True)
-class Config(ConvolutionConfig):
+class Config(PictureTextConfig):
     """Configuration: `vocabulary` is that of the questions, `looks` how often it looks."""
 
     vocabulary: int = 8
-    blocks: tuple[int, ...] = (1, 1)
+    blocks: tuple[int, ...] = (1, 0)
     embedding: int = 64
     state: int = 128
     looks: int = 2
@@ -55,7 +57,8 @@ class StackedAttention(ImageModel):
         super().__init__(config)
         self.convolutions = config.convolutions()
         self.grid, width, state = self.convolutions.grid, self.convolutions.width, config.state
-        self.places = nn.Parameter(torch.randn(self.grid[0] * self.grid[1], width) * 0.3)
+        self.rows = nn.Parameter(torch.randn(self.grid[0], 1, width) * 0.3)
+        self.columns = nn.Parameter(torch.randn(1, self.grid[1], width) * 0.3)
         self.words = nn.Embedding(config.vocabulary, config.embedding)
         self.question = nn.GRU(config.embedding, state, batch_first=True)
         kind = check_choice("attention", config.attention, get_args(Kind))
@@ -68,6 +71,10 @@ class StackedAttention(ImageModel):
             for _ in range(config.looks)
         )
         self.seen = nn.ModuleList(nn.Linear(width, state) for _ in range(config.looks))
+        self.next_query = nn.ModuleList(
+            nn.Sequential(nn.Linear(2 * state, state), nn.ReLU(), nn.Linear(state, state))
+            for _ in range(config.looks - 1)
+        )
         self.W_q = nn.Linear(state, state)
         self.dropout = Dropout(config.dropout)
         self.read = nn.Linear(state, config.classes)
@@ -84,20 +91,24 @@ class StackedAttention(ImageModel):
 
     def annotations(self, x: Tensor) -> Tensor:
         """Normalised pictures to the cells (b, n, width)."""
-        return self.convolutions.annotations(x) + self.places
+        return self.convolutions.annotations(x) + (self.rows + self.columns).flatten(0, 1)
 
     def from_annotations(self, h: Tensor, *more: Tensor) -> Tensor:
         """Cells (b, n, width), and tokens and lengths of questions, to logits (b, classes)."""
         tokens, lengths = more
         q = self.asked(tokens, lengths)
-        place = Place.on_grid(1, self.grid, h.device)
-        seen = q
-        for look, take in zip(self.looks, self.seen, strict=True):
-            q = seen
-            z = look(q.unsqueeze(-2), h, h, place=place).context[:, 0]
-            seen = q + take(z)
-        logits: Tensor = self.read(self.dropout(torch.tanh(seen - q + self.W_q(q))))
+        z = self.seen[0](self.look(0, q, h))
+        for k, next_query in enumerate(self.next_query, 1):
+            q = q + next_query(torch.cat([q, z], -1))
+            z = self.seen[k](self.look(k, q, h))
+        logits: Tensor = self.read(self.dropout(torch.tanh(z + self.W_q(q))))
         return logits
+
+    def look(self, k: int, query: Tensor, h: Tensor) -> Tensor:
+        """The context (b, width) of look k, by queries (b, state)."""
+        place = Place.on_grid(1, self.grid, h.device)
+        context: Tensor = self.looks[k](query.unsqueeze(-2), h, h, place=place).context[:, 0]
+        return context
 
     def forward(self, pixels: Tensor, tokens: Tensor, lengths: Tensor) -> Tensor:  # type: ignore[override]
         """Bytes (b, c, h, w) and questions (b, m) to logits (b, classes)."""

@@ -10,10 +10,10 @@ function readAddress(runs) {
     const run = runs.find(one => one.name === name);
     return run ? [{run: name, options: readOptions(run, control => said.getAll(control)[i])}] : [];
   });
-  const how = said.get('how');
+  const how = said.get('how'), first = runs.find(one => one.name === panels[0]?.run) ?? runs[0];
   return {
-    text: said.get('text') ?? (runs.find(one => one.name === panels[0]?.run) ?? runs[0]).example,
-    second: said.get('second'),
+    text: said.get('text') ?? first.example,
+    second: said.get('second') ?? (said.has('text') ? null : first.second_examples[0] ?? null),
     words: said.getAll('word').filter(word => /^[1-9]\d{0,5}$/.test(word)).map(word => Number(word) - 1),
     how: Object.hasOwn(CHANGES, how ?? '') ? how : 'none',
     panels: panels.length ? panels : [newPanel(runs[0])],

@@ -68,7 +68,12 @@ class Page {
     const pictures = this.facts(this.state.panels[0].run).pictures;
     this.at('typing').hidden = pictures;
     this.at('drop').hidden = !pictures || this.saved;
-    this.at('asking').hidden = !this.state.panels.some(panel => this.facts(panel.run).second);
+    const asked = this.state.panels.map(panel => this.facts(panel.run)).find(run => run.second);
+    this.at('asking').hidden = !asked;
+    this.at('second-says').textContent = asked?.second ?? '';
+    const {units, changes} = this.facts(this.state.panels[0].run);
+    this.at('question-says').textContent = `${changes.includes('mask') ? 'Mask or delete' : 'Delete'} ${units}`;
+    if (!this.saved) document.querySelector('.says').textContent = `${pictures ? 'Choose a picture.' : 'Type a text.'} See what the model answers and where it attends. Then click ${units}, and see what changes without them.`;
     while (this.panels.length > this.state.panels.length) this.panels.pop().element.remove();
     while (this.panels.length < this.state.panels.length) {
       const panel = new Panel(this);
@@ -81,18 +86,19 @@ class Page {
 
   /** What the first run is for, and texts to try it with. */
   drawExamples() {
-    const {about, examples} = this.facts(this.state.panels[0].run);
+    const {about, examples, second_examples: seconds} = this.facts(this.state.panels[0].run);
     this.at('about').textContent = about;
     this.at('examples').hidden = this.saved || !examples.length;
     if (this.at('examples').dataset.of === examples.join('\n')) return;
     this.at('examples').dataset.of = examples.join('\n');
-    this.at('examples').replaceChildren('Try: ', ...examples.map(text =>
-      make('button', {type: 'button', dir: 'auto', title: isPicture(text) ? 'a picture' : text, onclick: () => this.type(text)},
+    this.at('examples').replaceChildren('Try: ', ...examples.map((text, i) =>
+      make('button', {type: 'button', dir: 'auto', title: isPicture(text) ? 'a picture' : text, onclick: () => this.type(text, seconds[i])},
         isPicture(text) ? make('img', {src: text, alt: 'a picture to try', height: 48}) : text)));
   }
 
-  type(text) {
+  type(text, second) {
     this.at('text').value = text;
+    if (second !== undefined) this.at('second').value = second;
     this.typed(0);
   }
 
@@ -144,7 +150,7 @@ class Page {
     this.at('words').hidden = pictured; // regions are clicked in the picture
     this.at('hint').textContent = this.saved ? '' : this.state.words.length
       ? 'Masked: no attention weight on it, though other hidden states may still carry it. Deleted: removed from the text. Choose an answer to see its weights.'
-      : pictured ? 'Click a region of the picture below.' : 'Click a word, here or in a picture.';
+      : pictured ? 'Click regions of the picture below.' : `Click ${this.facts(this.state.panels[0].run).units}, here or in a picture.`;
     if (pictured && this.state.words.length) this.at('hint').textContent = 'Masked: no attention weight on the region, though others may have seen it. Deleted: painted in the mean colour. Choose an answer to see its weights.';
     if (answer.unknown?.length && !this.saved) this.at('hint').textContent += ' Dotted: unknown to the model.';
   }

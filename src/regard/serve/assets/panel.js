@@ -23,7 +23,7 @@ class Panel {
     const {examples} = this.about, next = this.page.facts(this.run.value), {state} = this.page;
     Object.assign(this.state, newPanel(next));
     const untouched = !state.text.trim() || examples.includes(state.text);
-    if (untouched && state.panels.length === 1) Object.assign(state, {text: next.example, words: [], how: 'none'}); // an example of its own
+    if (untouched && state.panels.length === 1) Object.assign(state, {text: next.example, second: next.second_examples[0] ?? state.second, words: [], how: 'none'}); // an example of its own
     this.page.changed({asks: true});
   }
 
@@ -74,7 +74,7 @@ class Panel {
     this.run.disabled = this.page.saved;
     this.close.hidden = this.page.saved || this.page.state.panels.length < 2;
     this.facts.textContent = [run.model, `${run.parameters.toLocaleString('en')} parameters`,
-      run.map ? `score ${run.score}, map ${run.map}` : 'without attention', ...run.facts].join(', ');
+      run.score && `score ${run.score}`, run.map && `map ${run.map}`, !run.attends && 'without attention', ...run.facts].filter(Boolean).join(', ');
     if (run.audit && !this.page.saved) this.facts.append(' · ', make('a', {href: run.audit, target: '_blank', rel: 'noopener'}, 'its audit'));
     this.how = this.answers[state.how] ? state.how : 'none';
     this.drawCards();

@@ -7,7 +7,8 @@ function probabilityBars(now, first, goOn) {
   const before = new Map(first.map(({label, probability}) => [label, probability]));
   const most = ({label, probability}) => Math.max(probability, before.get(label) ?? 0);
   const kept = new Set([...now].sort((a, b) => most(b) - most(a)).slice(0, MOST_LIKELY));
-  const shown = now.filter(one => kept.has(one)).sort((a, b) => (before.get(b.label) ?? 0) - (before.get(a.label) ?? 0));
+  const rest = ({then}) => Number(then === null && now.some(one => one.then !== null)); // of many tokens: all others together
+  const shown = now.filter(one => kept.has(one)).sort((a, b) => rest(a) - rest(b) || (before.get(b.label) ?? 0) - (before.get(a.label) ?? 0));
   const list = make('ul', {class: 'probabilities', 'aria-label': 'Probabilities'}, ...shown.map(({label, probability, then}) => {
     const bar = make('i'), mark = make('b', {hidden: now === first || !before.has(label)});
     bar.style.width = `${100 * probability}%`;
