@@ -87,9 +87,12 @@ def games(case: Case, pairs: Inference, seed: int) -> Figures:
                 for text, row in zip(case.texts, by[name], strict=True)
             ]
             asked = pairs.hypotheses[:, 0].tolist()
-            bags = [[*words, ("asked", word)] for words, word in zip(told, asked, strict=True)]
-            joint = [[(one, word) for one in words] for words, word in zip(told, asked, strict=True)]
-            features: list[list[Hashable]]
+            bags: list[list[Hashable]] = [
+                [*words, ("asked", word)] for words, word in zip(told, asked, strict=True)
+            ]
+            joint: list[list[Hashable]] = [
+                [(one, word) for one in words] for words, word in zip(told, asked, strict=True)
+            ]
             for reader, features in (("by words", bags), ("by pairs", joint)):
                 right = named_by_reader(features, case.decision, 3, fold)
                 found[f"{reader}, {name}, k = {k}"] = float(right.mean())

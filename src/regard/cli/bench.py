@@ -283,8 +283,9 @@ def swapped_model(
         fail(f"swapped-model is for models of transformers: hf:PATH is needed; got {model}.")
     with exit_on_error("regard bench swapped-model"):
         path = Path(str(model).partition(":")[2])
-        named = {"cpu_time": cpu_time, "command": "swapped-model"}
-        measure("swapped_model", quick, as_json, None, **named, path=path, text=text, only=only)
+        measure(
+            "swapped_model", quick, as_json, None, cpu_time, "swapped-model", path=path, text=text, only=only
+        )
 
 
 @bench.command()

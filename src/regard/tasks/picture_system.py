@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from regard.data.segments import Segments
 from regard.data.text import DataError
 from regard.maps.continuous import Continuous
 from regard.recording import Record, record
-from regard.tasks.picture_tables import PictureTextFiles
+from regard.tasks.picture_tables import PictureTextFiles, PictureTextTask
 from regard.tasks.region_baselines import Baseline, blurred, check_baseline
 from regard.tasks.system import LabelAnswer, System, most_likely
 from regard.tasks.task import Located
@@ -250,12 +250,12 @@ class PictureSystem(System):
 
     def from_table(self, options: PictureTextFiles, needed: str) -> list[Located]:
         """Pictures with texts that options of a command name, and where they stand; or what is `needed`."""
+        task = cast(PictureTextTask, self.task)
         if options.data is not None:
-            table: Iterator[Located] = self.task.table(options.data, self.size)
-            return list(table)
+            return list(task.table(options.data, self.size))
         if options.generated is None:
             raise RunError(f"{self.folder} holds a {self.task.makes}: {needed}")
-        return list(located("generated", self.generated(options.generated), self.task.example))
+        return list(located("generated", self.generated(options.generated), task.example))
 
 
 class PictureClassifier(PictureSystem):

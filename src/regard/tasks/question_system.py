@@ -89,8 +89,8 @@ class QuestionSystem(PictureClassifier):
             lambda some: self.forward([one.pixels for one in read[some]], tokens[some]).logits(),
         )  # fmt: skip
         return [
-            PictureAnswer(one.name, one.pixels, *answer, self, *asked)
-            for one, answer, *asked in zip(read, found, questions, tokens, strict=True)
+            PictureAnswer(one.name, one.pixels, *answer, self, question, ids)
+            for one, answer, question, ids in zip(read, found, questions, tokens, strict=True)
         ]
 
     def forward(self, inputs: Sequence[Any], answers: Sequence[Sequence[int]]) -> Forward:

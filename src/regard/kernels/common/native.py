@@ -25,7 +25,9 @@ KINDS = {torch.float32: "f4", torch.float64: "f8", torch.bfloat16: "u2", torch.f
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
-def callback(function: Callable[..., None], integers: Sequence[str], reals: Sequence[str], kind: torch.dtype):
+def callback(
+    function: Callable[..., None], integers: Sequence[str], reals: Sequence[str], kind: torch.dtype
+) -> Any:
     """Compile function(struct) for stored numbers of a kind: something ctypes can call, without the GIL.
 
     The struct has a number that is not used, the integers and the reals, each of 64 bits.

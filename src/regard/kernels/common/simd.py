@@ -41,7 +41,7 @@ def _widened(builder: Any, stored: Any, dtype: Any) -> Any:
     """A vector or a number as it is computed with."""
     if dtype not in (types.uint16, types.int16):
         return stored
-    shape = (
+    shape: Any = (
         (lambda kind: ir.VectorType(kind, stored.type.count))
         if hasattr(stored.type, "count")
         else (lambda kind: kind)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import carray
+from numba.np.numpy_support import carray
 
 from regard.kernels.common.native import callback, floats, integers, stored
 from regard.kernels.common.row_loops import inlined, largest

@@ -6,7 +6,9 @@ encoder, depending on the mask.
 Vaswani et al. (2017), arXiv:1706.03762, §3.1; pre-norm as in `parts/residual.py`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 from torch import Tensor, nn
 
@@ -43,10 +45,12 @@ class SelfAttentionLayer(nn.Module):
 
     def forward(self, x: Tensor, mask: Mask | None, cache: KeyValue | None = None) -> Tensor:
         """x (b, m, width) to (b, m, width); a cache holds the keys and values of earlier positions."""
-        around, further = self.around
+        around, further = cast(Iterable[Residual], self.around)
         if takes_step(self.attention, x, mask, cache) and around.bare and further.bare:
-            x = x + cached_step(self.attention, around.norm(x), cache)
-            return x + self.feed_forward(further.norm(x))
+            heads, steps = cast(MultiHead, self.attention), cast(KeyValue, cache)
+            x = x + cached_step(heads, around.norm(x), steps)
+            fed: Tensor = self.feed_forward(further.norm(x))
+            return x + fed
         x = around(x, lambda x: self.attention(x, mask=mask, cache=cache).context)
         x = further(x, self.feed_forward)
         return x
