@@ -77,7 +77,7 @@ def deceiving(task: str) -> Any:
         )
     ],
     minutes=2.5,
-    fixed="ba542e4",
+    fixed="e8a29de",
 )
 def hidden_links(seed: int) -> Figures:
     """Accuracy and weight by task, as learned, with the penalty, and without attention."""
