@@ -248,7 +248,7 @@ class TranslationTask(Task):
             ours = [one.ids for one in found]
             theirs = numbered_like(parts.target, targets, [one.unknown for one in found])
         else:
-            cut = LineTokenizer(parts.source) if settings.context else parts.source
+            cut = LineTokenizer(parts.source, settings.context) if settings.context else parts.source
             ours, theirs = cut.encode_many(sources), parts.target.encode_many(targets)
         return [
             {"source": a, "target": [*b, EOS]} if a and b and one.strip() and two.strip() else None
