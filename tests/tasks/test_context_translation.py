@@ -127,3 +127,8 @@ def test_the_rest_is_refused_in_a_sentence(run):
         "--out", run.parent / "no",
     )  # fmt: skip
     assert done.exit_code == 2 and "context" in done.stderr
+    done = call(
+        "train", "translation", "--corpus", "pronouns", "--context", 1, "--set", "model.positions=learned",
+        "--set", "data.longest=10", "--set", "model.longest=20", "--out", run.parent / "no",
+    )  # fmt: skip
+    assert done.exit_code == 2 and "model.longest must be at least 21" in done.stderr

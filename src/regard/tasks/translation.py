@@ -269,6 +269,12 @@ class TranslationTask(Task):
     def check(self, settings: TranslationSettings, model: nn.Module) -> None:
         if settings.copies and not settings.data.joint:
             raise SettingsError("model.copy needs one vocabulary for both sides: data.joint must be true.")
+        config, needed = self.config_of(model), self.longest(settings)["source"]
+        if settings.context and config.positions == "learned" and config.longest < needed:
+            raise SettingsError(
+                f"model.longest must be at least {needed}, of {settings.context + 1} sentences of "
+                f"data.longest={settings.data.longest}; got {config.longest}."
+            )
 
     def config_of(self, model: Any) -> Any:
         return ahead_of(model).config
