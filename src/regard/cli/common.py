@@ -75,8 +75,14 @@ def exit_on_error(command: str) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def answer_lines(answer: Callable[[list[str]], Iterator[str]], given: list[str] | None = None) -> None:
+def answer_lines(
+    answer: Callable[[list[str]], Iterator[str]],
+    given: list[str] | None = None,
+    read: Callable[[str], str] = lambda line: line,
+) -> None:
     """Write what `answer` says to the lines of standard input, or to those given, some at a time, in order.
+
+    It gets what `read` makes of each line; this is called once for each, in order.
 
     A line that cannot be read or answered is named on standard error and has an empty answer; the others are
     answered, and the exit code is 2.
@@ -89,7 +95,8 @@ def answer_lines(answer: Callable[[list[str]], Iterator[str]], given: list[str] 
         wrong += 1
 
     where = "standard input, line" if given is None else "input"
-    for block in blocks(note) if given is None else [given]:
+    for lines in blocks(note) if given is None else [given]:
+        block = [read(line) for line in lines]
         try:
             written = list(answer(block))
         except WeightsError:

@@ -248,7 +248,7 @@ class TranslationTask(Task):
             ours = [one.ids for one in found]
             theirs = numbered_like(parts.target, targets, [one.unknown for one in found])
         else:
-            cut = LineTokenizer(parts.source) if settings.context else parts.source
+            cut = LineTokenizer(parts.source, settings.context) if settings.context else parts.source
             ours, theirs = cut.encode_many(sources), parts.target.encode_many(targets)
         return [
             {"source": a, "target": [*b, EOS]} if a and b and one.strip() and two.strip() else None
@@ -269,6 +269,12 @@ class TranslationTask(Task):
     def check(self, settings: TranslationSettings, model: nn.Module) -> None:
         if settings.copies and not settings.data.joint:
             raise SettingsError("model.copy needs one vocabulary for both sides: data.joint must be true.")
+        config, needed = self.config_of(model), self.longest(settings)["source"]
+        if settings.context and config.positions == "learned" and config.longest < needed:
+            raise SettingsError(
+                f"model.longest must be at least {needed}, of {settings.context + 1} sentences of "
+                f"data.longest={settings.data.longest}; got {config.longest}."
+            )
 
     def config_of(self, model: Any) -> Any:
         return ahead_of(model).config
