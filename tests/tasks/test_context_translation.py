@@ -132,3 +132,21 @@ def test_the_rest_is_refused_in_a_sentence(run):
         "--set", "data.longest=10", "--set", "model.longest=20", "--out", run.parent / "no",
     )  # fmt: skip
     assert done.exit_code == 2 and "model.longest must be at least 21" in done.stderr
+    done = call(
+        "train", "translation", "--corpus", "copy", "--set", "model.positions=learned",
+        "--set", "data.longest=10", "--set", "model.longest=10", "--out", run.parent / "no",
+    )  # fmt: skip
+    assert done.exit_code == 2 and "model.longest must be at least 11" in done.stderr
+    done = call(
+        "view",
+        run,
+        "--text",
+        "the dog",
+        "--kind",
+        "context",
+        "--links",
+        "0-0",
+        "--out",
+        run.parent / "a.html",
+    )
+    assert done.exit_code == 2 and "--links" in done.stderr

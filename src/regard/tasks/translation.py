@@ -34,6 +34,7 @@ from regard.losses import trace
 from regard.models import TRANSLATORS
 from regard.models.both_directions import TwoWay, ahead_of
 from regard.models.parts.biases import Biases
+from regard.models.transformer import Config as TransformerConfig
 from regard.recording import record
 from regard.tasks.structural_losses import between_words, fertility
 from regard.tasks.task import Located, Say, Task, TaskSettings
@@ -269,11 +270,16 @@ class TranslationTask(Task):
     def check(self, settings: TranslationSettings, model: nn.Module) -> None:
         if settings.copies and not settings.data.joint:
             raise SettingsError("model.copy needs one vocabulary for both sides: data.joint must be true.")
-        config, needed = self.config_of(model), self.longest(settings)["source"]
-        if settings.context and config.positions == "learned" and config.longest < needed:
+        config, needed = self.config_of(model), max(self.longest(settings).values())
+        if (
+            isinstance(config, TransformerConfig)
+            and config.positions == "learned"
+            and config.longest < needed
+        ):
+            of = f"of {settings.context + 1} sentences " if settings.context else ""
             raise SettingsError(
-                f"model.longest must be at least {needed}, of {settings.context + 1} sentences of "
-                f"data.longest={settings.data.longest}; got {config.longest}."
+                f"model.longest must be at least {needed} {of}for data.longest={settings.data.longest}; "
+                f"got {config.longest}."
             )
 
     def config_of(self, model: Any) -> Any:
