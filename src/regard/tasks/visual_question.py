@@ -86,7 +86,7 @@ class VisualQuestionTask(PictureTextTask):
     Settings, Evaluation, Audit = QuestionSettings, PictureTextFiles, PictureTextAudit
     models, default_model = QUESTION_MODELS, "stacked_attention"
     Parts, columns, corpora = QuestionParts, COLUMNS, ASKED
-    example, generated_epochs, per_example = "question", 5, 10
+    example, generated_epochs, per_example = "question", 12, 10
     model_options: Mapping[str, str] = {
         **Task.model_options,
         "attention": "discrete, or a density over the picture.",
