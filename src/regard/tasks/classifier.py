@@ -90,11 +90,6 @@ class Classifier(System):
         return self.parts.classes
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """The names of the classes, in the order of the logits."""
-        return self.classes.names
-
-    @property
     def takes_second(self) -> bool:
         return self.classes.pairs
 

@@ -83,6 +83,8 @@ class PictureTextParts(PictureParts):
 class PictureTextTask(PictureTask):
     """A task whose examples are pictures with texts, from a table."""
 
+    Evaluation, Audit = PictureTextFiles, PictureTextAudit
+    Parts: type[PictureTextParts] = PictureTextParts
     corpus, epochs = "scenes", 40
     columns: Columns
 
