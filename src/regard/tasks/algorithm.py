@@ -99,7 +99,6 @@ class AlgorithmTask(Task):
     name = "algorithm"
     makes, examples, unit = "machine", "sequences", "bits"
     Settings, Evaluation = AlgorithmSettings, AlgorithmEvaluation
-    trained = "regard.tasks.machine:Machine"
     models, default_model = ALGORITHM_MODELS, "turing_machine"
     corpora = ALGORITHMS
     model_options: Mapping[str, str] = {}

@@ -157,7 +157,6 @@ class AnsweringTask(Task):
     name = "answering"
     makes, examples, unit = "question answerer", "questions", "questions"
     Settings, Evaluation, Audit = AnsweringSettings, AnsweringFiles, AnsweringFiles
-    trained = "regard.tasks.answerer:Answerer"
     Asking = AnsweringAsking
     models, default_model = ANSWER_MODELS, "memory_network"
     corpora, Parts = STORIES, StoryParts

@@ -41,7 +41,6 @@ from regard.tasks.text_data import make_tokenizer
 from regard.tasks.translation import Decoding, target_in
 
 DATA = "Pictures and captions: .tsv, .csv or .jsonl with the columns image (a file) and caption."
-COLUMNS = table_columns(caption=("caption",))
 
 
 @dataclass(frozen=True)
@@ -91,9 +90,8 @@ class CaptionTask(PictureTextTask):
     name = "caption"
     makes, examples, unit = "captioner", "captions", "tokens"
     Settings, Evaluation, Audit = CaptionSettings, CaptionEvaluation, CaptionAudit
-    trained = "regard.tasks.captioner:Captioner"
     models, default_model = CAPTIONERS, "show_attend_tell"
-    columns, corpora = COLUMNS, CAPTIONED
+    corpora, columns = CAPTIONED, table_columns(caption=("caption",))
     example, generated_epochs, per_example = "picture", 6, 12
     model_options: Mapping[str, str] = {
         **Task.model_options,

@@ -192,7 +192,6 @@ class ClassificationTask(Task):
     name = "classification"
     makes, examples, unit = "classifier", "texts", "texts"
     Settings, Evaluation, Audit = ClassificationSettings, ClassificationEvaluation, ClassificationAudit
-    trained = "regard.tasks.classifier:Classifier"
     models, default_model = CLASSIFIERS, "attentive_bilstm"
     corpora, Parts = LABELLED, TextParts
     model_options: Mapping[str, str] = {

@@ -134,7 +134,6 @@ class ImageTask(PictureTask):
     name = "image"
     makes, examples, unit = "classifier of pictures", "pictures", "pictures"
     Settings, Evaluation, Audit = ImageSettings, ImageFiles, ImageAudit
-    trained = "regard.tasks.image_classifier:ImageClassifier"
     models, default_model = IMAGE_MODELS, "image_attention"
     Parts, corpora = ImageParts, IMAGES
     corpus, example, epochs, generated_epochs = "glyphs", "picture", 60, 8

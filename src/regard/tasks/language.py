@@ -148,7 +148,6 @@ class LanguageTask(Task):
     name = "language"
     makes, examples, unit = "language model", "blocks of text", "tokens"
     Settings, Evaluation, Audit = LanguageSettings, LanguageEvaluation, LanguageAudit
-    trained = "regard.tasks.language_system:LanguageSystem"
     models, default_model = LANGUAGE_MODELS, "gpt"
     corpora, Parts = RUNNING, LanguageParts
     command_examples = (

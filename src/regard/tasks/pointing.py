@@ -138,7 +138,6 @@ class PointingTask(Task):
     name = "pointing"
     makes, examples, unit = "pointer", "problems", "problems"
     Settings, Evaluation, Asking = PointingSettings, PointingEvaluation, PointingAsking
-    trained = "regard.tasks.pointer:Pointer"
     models, default_model = POINTERS, "pointer_network"
     corpora, Parts = POINTED, PointingParts
     model_options: Mapping[str, str] = {

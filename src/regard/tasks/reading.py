@@ -162,7 +162,6 @@ class ReadingTask(Task):
     name = "reading"
     makes, examples, unit = "reader", "questions", "questions"
     Settings, Evaluation = ReadingSettings, ReadingEvaluation
-    trained = "regard.tasks.reader:Reader"
     Audit, Asking = ReadingAudit, ReadingAsking
     models, default_model = READERS, "dynamic_coattention"
     corpora, Parts = PASSAGES, ReadingParts

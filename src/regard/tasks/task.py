@@ -28,7 +28,7 @@ from regard.data.encoded import Encoded
 from regard.data.fields import Field, Row
 from regard.data.splits import Part
 from regard.models.entries import Entry
-from regard.tasks import SAYS
+from regard.tasks import SAYS, SYSTEMS
 from regard.training.processes import Team
 from regard.training.rank_batches import RankBatches
 
@@ -120,7 +120,6 @@ class Task:
     unit: str = "examples"  # what losses and speed are counted in
     Settings: type[Any]  # TaskSettings with groups of its own
     Parts: type[Any] = TaskParts  # tokenizers, labels …
-    trained: str  # the system that comes of it: "regard.tasks.captioner:Captioner"
     Evaluation: type[Any]  # options of `regard evaluate`: a frozen dataclass of `setting`s
     Audit: type[Any] | None = None  # options of `regard audit`, likewise; None: it cannot be audited
     Asking: type[Any] | None = None  # options of `regard answer`, likewise; None: it answers no questions
@@ -274,7 +273,7 @@ class Task:
 
     def system(self, model: Any, parts: Any, settings: Any, folder: Path | None = None) -> "System":
         """The trained model, ready to answer."""
-        module, name = self.trained.split(":")
+        module, name = SYSTEMS[self.name].split(":")
         found: System = getattr(import_module(module), name)(model, parts, settings, folder)
         return found
 

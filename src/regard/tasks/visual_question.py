@@ -39,7 +39,6 @@ from regard.training.processes import Team
 from regard.training.rank_batches import RankBatches
 
 DATA = "Questions: .tsv, .csv or .jsonl with the columns image (a file), question and answer."
-COLUMNS = table_columns(question=("question",), answer=("answer", "label"))
 
 
 @dataclass(frozen=True)
@@ -80,9 +79,8 @@ class VisualQuestionTask(PictureTextTask):
     name = "visual_question"
     makes, examples, unit = "model of questions about pictures", "questions", "questions"
     Settings, Parts = VisualQuestionSettings, VisualQuestionParts
-    trained = "regard.tasks.visual_question_system:VisualQuestionSystem"
     models, default_model = VISUAL_QUESTION_MODELS, "stacked_attention"
-    columns, corpora = COLUMNS, ASKED
+    corpora, columns = ASKED, table_columns(question=("question",), answer=("answer", "label"))
     example, generated_epochs, per_example = "question", 5, 10
     model_options: Mapping[str, str] = {
         **Task.model_options,
