@@ -29,6 +29,8 @@ from regard.training import CosineTraining
 class AlgorithmData(TaskData):
     """Which algorithm, and how long its sequences are."""
 
+    files = ()
+
     corpus: str = setting("copy", "The algorithm; copy unless given.", option="--corpus")
     bits: int = setting(8, "Bits of a vector.", option="--bits", least=1, below=10_001)
     shortest: int = setting(

@@ -47,8 +47,6 @@ FILES = "bAbI's files as they are, or .jsonl; .gz too. Repeatable; also a folder
 class AnsweringData(TaskData):
     """Where the stories come from."""
 
-    files = ("train", "valid")
-
     questions: int = setting(10_000, "Questions on generated stories.", least=1)
     held_out: int = setting(1000, "Questions on generated stories to validate on.", least=1)
     train: tuple[str, ...] = setting((), FILES, option="--data", metavar="FILES")

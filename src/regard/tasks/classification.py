@@ -55,8 +55,6 @@ def strength(option: str, says: str, default: float = 0.0) -> Any:
 class ClassificationData(TextData):
     """Where the texts come from, and how they are cut into tokens."""
 
-    files = ("train", "valid")
-
     texts: int = setting(20_000, "Texts of the generated corpus.", least=1)
     train: str | None = file_setting(
         "Labelled texts: .csv or .tsv with columns text and label, .tsv without a header (text, tab, label), "

@@ -51,8 +51,6 @@ VALIDATED = 16  # batches that a validation in training reads at most
 class LanguageData(TaskData):
     """Where the text comes from, and how it is cut into tokens."""
 
-    files = ("train", "valid")
-
     sentences: int = setting(20_000, "Sentences of the generated text.", least=1)
     train: str | None = file_setting("A text (.gz too), of any size.", "--data")
     valid: str | None = file_setting("Another to validate on; without it some is held out.", "--valid")

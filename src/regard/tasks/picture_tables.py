@@ -32,8 +32,6 @@ def table_columns(**names: tuple[str, ...]) -> Columns:
 class PictureTextData(TaskData):
     """Where the pictures and texts come from."""
 
-    files = ("train", "valid")
-
     pictures: int = setting(20_000, "Pictures of the generated set, each with a text.", least=2)
     train: str | None = file_setting("A table of pictures and texts.", "--data")
     valid: str | None = file_setting("Others to validate on; without them some are held out.", "--valid")

@@ -38,8 +38,6 @@ PARTS = "points.json"
 class PointingData(TaskData):
     """Where the problems come from."""
 
-    files = ("train", "valid")
-
     corpus: str | None = setting(
         None, "Generated problems; convex_hull, where there is no file.", option="--corpus"
     )

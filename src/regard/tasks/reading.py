@@ -49,8 +49,6 @@ QUESTIONS = "Questions: SQuAD's .json, or cloze questions in .jsonl or CBT's .tx
 class ReadingData(TextData):
     """Where passages and questions come from, and how they are cut into tokens."""
 
-    files = ("train", "valid")
-
     questions: int = setting(20_000, "Questions of the generated corpus.", least=1)
     train: str | None = file_setting(QUESTIONS, "--data")
     valid: str | None = file_setting(

@@ -72,7 +72,7 @@ class TaskData(SettingsGroup):
     """Where examples come from: a generated corpus, or files."""
 
     group = "data"
-    files: ClassVar[tuple[str, ...]] = ()  # settings that name files; the first is the one to train on
+    files: ClassVar[tuple[str, ...]] = ("train", "valid")  # settings of files; the first is to train on
     needed: ClassVar[bool] = False  # whether one of the two must be given
 
     corpus: str | None = setting(
