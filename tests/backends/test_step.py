@@ -9,7 +9,7 @@ import regard
 from regard.backends import step
 from regard.backends.plain import plain
 from regard.kernels.common import pool
-from regard.masks import Causal, Lengths, Window
+from regard.masks import Causal, Lengths, Mask, Window
 
 SHAPES = {
     "grouped": ((2, 3, 2, 1, 16), (2, 3, 1, 130, 16)),
@@ -180,6 +180,50 @@ def test_scores_of_half_precision(score, dtype):
         wide = regard.attend(q.float(), k.float(), **options)
     assert (step.step(seen._call.canonical()) is None) == (score in ("cosine", "rotary"))
     torch.testing.assert_close(seen.context, wide.context.to(dtype), rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize(("d_q", "d_k"), [(4, 8), (8, 4), (1, 13)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_a_score_of_different_widths(d_q, d_k, dtype):
+    """Bilinear makes queries as wide as the keys."""
+    torch.manual_seed(0)
+    score = regard.scores.Bilinear(d_q, d_k)
+    q, k = torch.randn(2, 3, d_q).to(dtype), torch.randn(2, 300, d_k).to(dtype)
+    with torch.no_grad():
+        made = regard.attend(q, k, score=score)._call
+        torch.testing.assert_close(step.step(made), plain(made)[0], rtol=0, atol=1e-5)
+
+
+class Wide(regard.scores.ScaledDot):
+    """A score of one's own that makes queries of another dtype."""
+
+    def factors(self, query, keys):
+        return query.double(), keys
+
+
+class Beyond(Mask):
+    """Rows that say more keys than there are."""
+
+    def interval(self, m, n, axes, device):
+        return torch.tensor([-5]), torch.tensor([n + 1000])
+
+
+@pytest.mark.parametrize("map", step.HALVES)
+def test_nothing_is_read_that_is_not_there(map):
+    q, k = torch.randn(2, 1, 8), torch.randn(2, 1030, 8)
+    torch.testing.assert_close(
+        step.step(call(q, k, k, map, Beyond())), plain(call(q, k, k, map))[0], rtol=0, atol=1e-5
+    )
+    with pytest.raises(RuntimeError, match=r"dtype|Double"):
+        regard.attend(q, k, score=Wide(), map=map)
+
+
+@pytest.mark.parametrize("map", step.HALVES)
+@pytest.mark.parametrize("batch", [(0,), (0, 3), (3, 0)])
+def test_a_batch_of_nothing(map, batch):
+    q, k = torch.randn(*batch, 1, 8), torch.randn(*batch, 200, 8)
+    with torch.no_grad():
+        assert regard.attend(q, k, map=map).context.shape == q.shape
 
 
 def test_looking_and_dispatch():

@@ -8,6 +8,7 @@ import torch
 
 import regard
 from commands import answer, complaint, run
+from regard.cli import common
 from regard.cli.explain import AGAINST, _cell
 from regard.cli.train import Watching
 from regard.data.labelled import Labelled
@@ -161,3 +162,15 @@ def test_heads_of_labelled_texts(tmp_path, data):
     found = answer("heads", tmp_path / "run", "--data", data / "a.csv", "--json").splitlines()
     assert [json.loads(line)["head"] for line in found] == [1, 2]
     assert "one of --source, --data and --conllu is needed" in complaint("heads", tmp_path / "run")
+
+
+def test_where_there_is_no_terminal_progress_is_a_line_now_and_then(monkeypatch, capsys):
+    monkeypatch.setattr(common, "EVERY", 0.0)
+    with common.progress_bar("aligning", 1200) as show:
+        show(3)
+        show(1100, description="still aligning")
+    assert capsys.readouterr().err.splitlines() == ["aligning; 3 of 1,200", "still aligning; 1,100 of 1,200"]
+    monkeypatch.setattr(common, "EVERY", 30.0)
+    with common.progress_bar("aligning", 1200) as show:
+        show(3)
+    assert not capsys.readouterr().err

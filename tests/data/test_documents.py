@@ -26,7 +26,7 @@ def test_a_line_break_is_an_end_and_lines_are_cut_as_if_alone(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plain = Tokenizer.train(["the old dog", "it sleeps"], kind, 280)
-    cut, text = LineTokenizer(plain), "the old dog\n\nit sleeps"
+    cut, text = LineTokenizer(plain, 2), "the old dog\n\nit sleeps"
     one, two = plain.encode("the old dog"), plain.encode("it sleeps")
     assert cut.encode(text) == [*one, EOS, EOS, *two]
     assert cut.encode("the old dog") == one and cut.encode("") == []
@@ -37,6 +37,19 @@ def test_a_line_break_is_an_end_and_lines_are_cut_as_if_alone(kind):
         assert (text[start:stop] == "\n") == (token == EOS)
 
 
+@pytest.mark.parametrize("kind", ["bpe", "word", "character"])
+def test_lines_that_are_not_read_have_no_tokens(kind):
+    """Those further back than the context, and all of them if there is nothing in the last."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cut = LineTokenizer(Tokenizer.train(["the old dog", "it sleeps"], kind, 280), 1)
+    text = "the dog\nthe old dog\nit sleeps"
+    found = segments(cut, text)
+    assert cut.encode(text) == cut.encode("the old dog\nit sleeps") == found.tokens
+    assert found.words[min(found.word_of) :] == ["the", "old", "dog", "it", "sleeps"]
+    assert [cut.encode(empty) for empty in ("the old dog\n", "the dog\n ", "\n", "\n\n ")] == [[]] * 4
+
+
 @pytest.mark.parametrize(
     ("gone", "left"),
     [((2,), "the old\nit sleeps"), ((0, 1, 2), "\nit sleeps"), ((3,), "the old dog\nsleeps"),
@@ -45,7 +58,7 @@ def test_a_line_break_is_an_end_and_lines_are_cut_as_if_alone(kind):
 def test_deleted_words_leave_the_lines(gone, left):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cut = LineTokenizer(Tokenizer.train(["the old dog", "it sleeps"], "word", 280))
+        cut = LineTokenizer(Tokenizer.train(["the old dog", "it sleeps"], "word", 280), 1)
     whole = segments(cut, "the old dog\nit sleeps")
     text, spans = remaining_lines(whole, gone)
     assert text == left

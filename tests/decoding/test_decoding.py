@@ -136,7 +136,7 @@ def test_a_cold_draw_is_greedy_and_cuts_are_kept():
     [
         (lambda *a: beam(*a, width=0), "width must be at least 1"),
         (lambda *a: beam(*a, width=2, best=3), "best from 1 to width"),
-        (lambda *a: beam(*a, alpha=-1.0), "alpha and coverage must be at least 0"),
+        (lambda *a: beam(*a, alpha=-1.0), r"alpha \(below 100\) and coverage must be at least 0"),
         (lambda *a: beam(*a, coverage=0.2), "coverage needs a model that attends"),
         (lambda *a: sample(*a, temperature=0), "temperature must be more than 0"),
         (lambda *a: sample(*a, top_p=0), "top_p in"),

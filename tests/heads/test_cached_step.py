@@ -2,12 +2,14 @@
 
 import pytest
 import torch
+from torch.nn.modules.module import register_module_forward_hook
 
 import regard
 from regard.heads.cached_step import cached_step, takes_step
 from regard.masks import Causal, Lengths
 from regard.memories import KeyValue
 from regard.models.language.gpt import GPT, Config
+from regard.models.parts.residual import Residual
 from regard.positions import ALiBi, Rotary
 from regard.scores import ScaledDot
 
@@ -87,3 +89,66 @@ def test_a_model_written_to_by_steps_is_recorded_and_hooked_as_ever():
     assert len(seen["layers.0.attention"]) == 1 and heard == [1]
     for found in (quick, slow, hooked):
         torch.testing.assert_close(found, whole[:, 5:], atol=1e-5, rtol=1e-4)
+
+
+class Thrice(Residual):
+    """x + 3 f(LN(x))."""
+
+    def forward(self, x, sublayer):
+        return x + 3 * self.dropout(sublayer(self.norm(x)))
+
+
+class Twice(torch.nn.Module):
+    """In the place of dropout."""
+
+    p = 0.0
+
+    def forward(self, x):
+        return 2 * x
+
+
+def replaced(model):
+    model.layers[0].around[0].dropout = Twice()
+
+
+def derived(model):
+    for layer in model.layers:
+        layer.around[0].__class__ = Thrice
+
+
+def patched(model):
+    heads = model.layers[0].attention
+    before = heads.forward
+    heads.forward = lambda x, **more: before(-x, **more)
+
+
+@pytest.mark.parametrize("change", [replaced, derived, patched])
+def test_what_stands_in_the_place_of_a_part_is_called(change):
+    torch.manual_seed(0)
+    model, tokens = GPT(Config(11, 16, 32, 2, 2)).eval(), torch.randint(4, 11, (2, 6))
+    change(model)
+    with torch.inference_mode():
+        found = model(tokens[:, 5:], model(tokens[:, :5])[1])[0]
+        torch.testing.assert_close(found, model(tokens)[0][:, 5:], atol=1e-5, rtol=1e-4)
+
+
+def test_dropout_that_is_left_on_is_done():
+    model, tokens = GPT(Config(11, 16, 32, 2, 2, dropout=0.5)).eval(), torch.randint(4, 11, (2, 6))
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.train()
+    with torch.inference_mode():
+        state = model(tokens[:, :5])[1]
+        one, other = (model.layers[0](torch.ones(2, 1, 16), Causal(), state[0].copy()) for _ in range(2))
+    assert not torch.equal(one, other)
+
+
+def test_hooks_on_dropout_and_on_all_modules_are_called():
+    model, tokens, heard = GPT(Config(11, 16, 32, 2, 2)).eval(), torch.randint(4, 11, (2, 6)), []
+    with torch.inference_mode():
+        state = model(tokens[:, :5])[1]
+        with model.layers[0].around[1].dropout.register_forward_hook(lambda *_: heard.append(1)):
+            model(tokens[:, 5:], state)
+        with register_module_forward_hook(lambda module, *_: heard.append(type(module))):
+            model(tokens[:, 5:], state)
+    assert heard[0] == 1 and heard.count(regard.MultiHead) == 2

@@ -10,6 +10,7 @@ from regard.cli import app
 from regard.core.errors import RunError
 from regard.inspection import inspect
 from regard.runs import load
+from regard.tasks.translator import Translator
 
 SETTINGS = {
     "data.tokens": "word", "data.held_out": 2, "model.width": 16, "model.inner": 16, "model.heads": 2,
@@ -50,6 +51,35 @@ def test_a_document_is_read_line_by_line(run):
     assert [one["text"] for one in said] == [one.text for one in system.translate(asked, beam=2)]
     assert said[1]["source_pieces"] == ["the", "dog", "sleeps", "</s>", "it", "is", "old"]
     assert said[2]["text"] == "" and abs(said[1]["log_prob"] - said[3]["log_prob"]) > 1e-6
+
+
+def test_lines_that_are_not_read_change_nothing(run):
+    near, far, ended, nothing = load(run).translate(
+        ["the dog sleeps\nit is old", "the cat waits\nthe dog sleeps\nit is old", "the dog sleeps\n", "\n"]
+    )
+    assert far.text == near.text and abs(far.log_prob - near.log_prob) < 1e-5
+    assert [(one.text, one.source_tokens) for one in (ended, nothing)] == [("", [])] * 2
+
+
+def test_a_line_that_has_no_answer_is_context_of_the_next_alone(run, monkeypatch):
+    """Lines of a block are answered again one by one if it fails: with the same lines before them."""
+    lines, asked, translations = (
+        ["the dog sleeps", "it is old", "no", "it is new"],
+        [],
+        Translator.translations,
+    )
+
+    def failing(self, sources, **options):
+        asked.append(list(sources))
+        if any(source.endswith("no") for source in sources):
+            raise ValueError("no answer.")
+        return translations(self, sources, **options)
+
+    monkeypatch.setattr(Translator, "translations", failing)
+    done = call("translate", run, "--beam", 1, input="\n".join(lines) + "\n")
+    assert done.exit_code == 2 and "line 3: no answer." in done.stderr
+    assert asked[0] == [one for some in asked[1:] for one in some]
+    assert asked[0] == ["the dog sleeps", "the dog sleeps\nit is old", "it is old\nno", "no\nit is new"]
 
 
 def test_evaluation_reads_documents(run):
@@ -97,3 +127,26 @@ def test_the_rest_is_refused_in_a_sentence(run):
         "--out", run.parent / "no",
     )  # fmt: skip
     assert done.exit_code == 2 and "context" in done.stderr
+    done = call(
+        "train", "translation", "--corpus", "pronouns", "--context", 1, "--set", "model.positions=learned",
+        "--set", "data.longest=10", "--set", "model.longest=20", "--out", run.parent / "no",
+    )  # fmt: skip
+    assert done.exit_code == 2 and "model.longest must be at least 21" in done.stderr
+    done = call(
+        "train", "translation", "--corpus", "copy", "--set", "model.positions=learned",
+        "--set", "data.longest=10", "--set", "model.longest=10", "--out", run.parent / "no",
+    )  # fmt: skip
+    assert done.exit_code == 2 and "model.longest must be at least 11" in done.stderr
+    done = call(
+        "view",
+        run,
+        "--text",
+        "the dog",
+        "--kind",
+        "context",
+        "--links",
+        "0-0",
+        "--out",
+        run.parent / "a.html",
+    )
+    assert done.exit_code == 2 and "--links" in done.stderr

@@ -31,7 +31,8 @@ from regard.scores.temperature import Temperature
 HALVES = {"softmax": 0.0, "sparsemax": 1.0, "entmax15": 0.5}  # the maps it takes, and h of their threshold
 FEW = 8  # queries
 MANY = 128  # keys, below which the bookkeeping costs more than it saves
-KINDS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+HALF = (torch.bfloat16, torch.float16)
+WIDE = {torch.float64: torch.float64, **dict.fromkeys((torch.float32, *HALF), torch.float32)}  # computed with
 LEAST = 1 << 21  # numbers multiplied per thread: a second one is waited for, and gains nothing below that
 KEPT = 1 << 23  # bytes of memory to work in that a thread keeps for its next step
 _kept = local()
@@ -61,7 +62,7 @@ def takes(call: Call) -> bool:
         and isinstance(call.score, Score)
         and call.value_term is None
         and not call.dropout
-        and query.dtype in KINDS
+        and query.dtype in WIDE
         and not call.tracked
         and is_plain(query, keys, values)
         and keys.stride(-1) == 1
@@ -72,7 +73,7 @@ def takes(call: Call) -> bool:
 
 def step(call: Call) -> Tensor | None:
     """Context (..., m, d_v), or None if the score makes other keys, or adds more than a bias by distance."""
-    query, keys, values, m, d = call.query, call.keys, call.values, call.m, call.query.shape[-1]
+    query, keys, values, m, d = call.query, call.keys, call.values, call.m, call.keys.shape[-1]
     distance, scale = None, call.factor
     if type(call.score) is ScaledDot:
         check_same_width("scaled_dot", query, keys)
@@ -82,6 +83,8 @@ def step(call: Call) -> Tensor | None:
         if found is None or found.keys is not keys or found.bias is not None or found.cap is not None:
             return None
         query, distance, scale = found.query, found.distance, 1.0
+        if query.shape[-2:] != (m, d) or query.dtype != WIDE[keys.dtype]:
+            return None  # a score of one's own: the kernel would read what is not there
     plan, query = _plan(call), widened(query)
     if query.shape[:-2] != plan.batch:
         query = query.expand(*plan.batch, m, d)
@@ -149,7 +152,7 @@ def _memory(size: int, held: list[Any]) -> int:
 
 def _leaves_keys(score: Any, call: Call) -> bool:
     """Whether the score's products have the keys as they are: then these may stay in half precision."""
-    if call.keys.dtype not in (torch.float16, torch.bfloat16):
+    if call.keys.dtype not in HALF:
         return True  # who makes others is found out
     if isinstance(score, Rotary):
         return call.place is not None and call.place.encoded and _leaves_keys(score.score, call)
@@ -177,7 +180,7 @@ def _planned(
     batch, m, n = tuple(joined(query[:-2], keys[:-2], values[:-2])), query[-2], keys[-2]
     both = np.stack([_offsets(batch, keys, key_strides), _offsets(batch, values, value_strides)], -1)
     begins = np.flatnonzero(np.r_[True, (both[1:] != both[:-1]).any(-1)]) if len(both) else np.empty(0, int)
-    ends = np.r_[begins[1:], len(both)]
+    ends = np.r_[begins[1:], len(both)] if len(both) else begins
     kernels = load_kernels("regard.kernels.decoding.step_kernel")
     groups = [
         (row, min(row + kernels.TOGETHER, end * m), *both[begin])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,6 +29,7 @@ Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 Threads = Annotated[int | None, Option(min=1, help="Threads of the processor; torch decides unless given.")]
 Batch = Annotated[int | None, Option(min=1, metavar="N", help="At most N lines are computed at once.")]
 LINES = 2000  # read, answered and written at once
+EVERY = 30.0  # seconds between two lines about progress where there is no bar
 
 
 def resolve_device(device: str) -> str:
@@ -73,8 +75,14 @@ def exit_on_error(command: str) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def answer_lines(answer: Callable[[list[str]], Iterator[str]], given: list[str] | None = None) -> None:
+def answer_lines(
+    answer: Callable[[list[str]], Iterator[str]],
+    given: list[str] | None = None,
+    read: Callable[[str], str] = lambda line: line,
+) -> None:
     """Write what `answer` says to the lines of standard input, or to those given, some at a time, in order.
+
+    It gets what `read` makes of each line; this is called once for each, in order.
 
     A line that cannot be read or answered is named on standard error and has an empty answer; the others are
     answered, and the exit code is 2.
@@ -87,7 +95,8 @@ def answer_lines(answer: Callable[[list[str]], Iterator[str]], given: list[str] 
         wrong += 1
 
     where = "standard input, line" if given is None else "input"
-    for block in blocks(note) if given is None else [given]:
+    for lines in blocks(note) if given is None else [given]:
+        block = [read(line) for line in lines]
         try:
             written = list(answer(block))
         except WeightsError:
@@ -129,13 +138,21 @@ def blocks(note: "Callable[[DataError], None] | None" = None) -> Iterator[list[s
 def progress_bar(
     doing: str, total: int | None = None, columns: tuple[ProgressColumn, ...] = ()
 ) -> Iterator[Callable[..., None]]:
-    """A bar on standard error; what is yielded is called with the number done, and whatever else is new."""
-    screen = stderr()
+    """A bar on standard error; what is yielded is called with the number done, and whatever else is new.
+
+    Where standard error is no terminal it is a line now and then.
+    """
+    screen, said = stderr(), monotonic()
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task(doing, total=total)
 
         def show(done: float | None = None, of: float | None = None, **news: Any) -> None:
+            nonlocal said
             bar.update(task, completed=done, total=of, **news)
+            if not screen.is_terminal and monotonic() - said >= EVERY:
+                said, now = monotonic(), bar.tasks[0]
+                counted = f"{now.completed:,.0f} of {now.total:,.0f}" if now.total else ""
+                remark("; ".join(filter(None, [now.description, counted])))
 
         yield show
 

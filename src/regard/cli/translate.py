@@ -44,10 +44,7 @@ def translate(
     if system.copies:
         facts.append("copied")
 
-    read = system.reading()
-
     def answer(block: list[str]) -> Iterator[str]:
-        block = [read(line) for line in block]
         found = system.translations(block, best=best, beam=beam, alpha=alpha, coverage=coverage, batch=batch)
         for one in chain.from_iterable(found):
             if as_json or best > 1:
@@ -55,4 +52,4 @@ def translate(
             else:
                 yield one.marked if copied else one.text
 
-    answer_lines(answer)
+    answer_lines(answer, read=system.reading())

@@ -69,6 +69,8 @@ def view(
     system = open_run(run, device)
     check_inspectable(system)
     if kind is not None and kind in system.own_views:
+        if outlined:
+            fail(f"--links outlines links in a heat map; --kind {kind} has none.")
         save_picture(system.own_views[kind](text), out)
         return
     found = inspect(system, text, second=second, name=run.resolve().name)

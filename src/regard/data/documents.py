@@ -51,24 +51,32 @@ def last_lines(text: str, context: int) -> str:
 
 
 class LineTokenizer(Tokenizer):
-    """The same tokenizer, with EOS in the place of every line break."""
+    """The same tokenizer, with EOS in the place of every line break.
 
-    def __init__(self, plain: Tokenizer):
+    The last line and the `context` lines before it have tokens; if the last has no words, nothing has any.
+    """
+
+    def __init__(self, plain: Tokenizer, context: int):
         super().__init__(plain.inner, plain.kind)
+        self.context = context
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         return [ids for ids, _ in self.encode_spans(texts)]
 
     def encode_spans(self, texts: Sequence[str]) -> list[tuple[list[int], list[Span]]]:
-        lines = [text.split("\n") for text in texts]
+        read = [last_lines(text, self.context) if text.split("\n")[-1].strip() else "" for text in texts]
+        lines = [text.split("\n") for text in read]
         found = iter(super().encode_spans([line for each in lines for line in each]))
-        return [_joined([(line, *next(found)) for line in each]) for each in lines]
+        return [
+            _joined([(line, *next(found)) for line in each], len(text) - len(last))
+            for text, last, each in zip(texts, read, lines, strict=True)
+        ]
 
 
-def _joined(lines: Sequence[tuple[str, list[int], list[Span]]]) -> tuple[list[int], list[Span]]:
-    ids, spans, at = list[int](), list[Span](), 0
+def _joined(lines: Sequence[tuple[str, list[int], list[Span]]], begin: int) -> tuple[list[int], list[Span]]:
+    ids, spans, at = list[int](), list[Span](), begin
     for line, inner, where in lines:
-        if at:
+        if at > begin:
             ids.append(EOS)
             spans.append((at - 1, at))
         ids += inner

@@ -12,6 +12,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules.module import _has_any_global_hook
 
 from regard.core import recorders
 from regard.heads.multi_head import MultiHead
@@ -25,6 +26,16 @@ from regard.scores.scaled_dot import ScaledDot
 KINDS = (torch.float32, torch.float64)
 
 
+def is_bare_module(*modules: nn.Module) -> bool:
+    """Whether nothing is lost if their `forward` is not called: no hooks, no other function in its place."""
+    if _has_any_global_hook():
+        return False
+    for module in modules:
+        if module._forward_hooks or module._forward_pre_hooks or "forward" in module.__dict__:
+            return False
+    return True
+
+
 def takes_step(heads: nn.Module, x: Tensor, mask: Mask | None, cache: KeyValue | None) -> bool:
     """Whether `cached_step` may be taken for x (b, 1, width)."""
     if (
@@ -34,8 +45,7 @@ def takes_step(heads: nn.Module, x: Tensor, mask: Mask | None, cache: KeyValue |
         or torch.is_grad_enabled()
         or recorders.active
         or type(heads) is not MultiHead
-        or heads._forward_hooks
-        or heads._forward_pre_hooks
+        or not is_bare_module(heads)
     ):
         return False
     score = heads.score

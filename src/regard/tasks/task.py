@@ -125,7 +125,7 @@ class Task:
     Asking: type[Any] | None = None  # options of `regard answer`, likewise; None: it answers no questions
     models: Table[Entry[Any]]
     default_model: str
-    corpora: Mapping[str, Any]  # generated ones, by name
+    corpora: Mapping[str, Any]  # generated ones, by name; each `says` what it is in a sentence
     model_options: Mapping[str, str] = {  # settings of models that have an option of their own, and its help
         "score": "Any score of `regard scores`.",
         "map": "Any differentiable row map of `regard maps`.",

@@ -34,6 +34,7 @@ from regard.losses import trace
 from regard.models import TRANSLATORS
 from regard.models.both_directions import TwoWay, ahead_of
 from regard.models.parts.biases import Biases
+from regard.models.transformer import Config as TransformerConfig
 from regard.recording import record
 from regard.tasks.structural_losses import between_words, fertility
 from regard.tasks.task import Located, Say, Task, TaskSettings
@@ -244,7 +245,7 @@ class TranslationTask(Task):
             ours = [one.ids for one in found]
             theirs = numbered_like(parts.target, targets, [one.unknown for one in found])
         else:
-            cut = LineTokenizer(parts.source) if settings.context else parts.source
+            cut = LineTokenizer(parts.source, settings.context) if settings.context else parts.source
             ours, theirs = cut.encode_many(sources), parts.target.encode_many(targets)
         return [
             {"source": a, "target": [*b, EOS]} if a and b and one.strip() and two.strip() else None
@@ -265,6 +266,17 @@ class TranslationTask(Task):
     def check(self, settings: TranslationSettings, model: nn.Module) -> None:
         if settings.copies and not settings.data.joint:
             raise SettingsError("model.copy needs one vocabulary for both sides: data.joint must be true.")
+        config, needed = self.config_of(model), max(self.longest(settings).values())
+        if (
+            isinstance(config, TransformerConfig)
+            and config.positions == "learned"
+            and config.longest < needed
+        ):
+            of = f"of {settings.context + 1} sentences " if settings.context else ""
+            raise SettingsError(
+                f"model.longest must be at least {needed} {of}for data.longest={settings.data.longest}; "
+                f"got {config.longest}."
+            )
 
     def config_of(self, model: Any) -> Any:
         return ahead_of(model).config

@@ -110,7 +110,7 @@ class Translator(System):
     @property
     def tokenizer(self) -> Tokenizer:
         """What cuts sources; with context these have lines, the last of which is translated."""
-        return LineTokenizer(self.parts.source) if self.context else self.parts.source
+        return LineTokenizer(self.parts.source, self.context) if self.context else self.parts.source
 
     @property
     def source_tokenizer(self) -> Tokenizer:

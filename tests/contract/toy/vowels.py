@@ -11,6 +11,7 @@ import torch
 from contract.toy.vowel_counter import VOWEL_COUNTERS
 from regard.core.errors import RunError, SettingsError
 from regard.core.settings import setting
+from regard.data.corpora.corpus import Corpus
 from regard.data.fields import number_field, token_field
 from regard.data.padding import padded
 from regard.data.text import lines
@@ -24,8 +25,8 @@ def count(text: str) -> int:
     return sum(character in "aeiou" for character in text)
 
 
-def texts(seed: int):
-    chance = Random(seed)
+def texts(seed: int, split):
+    chance = Random(2 * seed + (split == "valid"))
     while True:
         yield "".join(chance.choice("aeioubcdfg ") for _ in range(chance.randint(2, 12))).strip() or "a"
 
@@ -66,7 +67,7 @@ class VowelTask(Task):
     makes, examples, unit = "vowel counter", "texts", "texts"
     Settings, Evaluation = VowelSettings, VowelEvaluation
     models, default_model = VOWEL_COUNTERS, "vowel_counter"
-    corpora: Mapping[str, Any] = {"letters": texts}
+    corpora: Mapping[str, Any] = {"letters": Corpus("letters", "Random letters.", texts)}
     usage = ("regard evaluate DIR --data texts.txt",)
 
     def read(self, settings, part):
@@ -74,7 +75,7 @@ class VowelTask(Task):
         if data.corpus not in self.corpora:
             raise SettingsError(f"no corpus {data.corpus!r}; known: letters.")
         size = data.texts if part == "train" else data.held_out
-        stream = texts(2 * settings.seed + (part == "valid"))
+        stream = self.corpora[data.corpus](settings.seed, part)
         return ((f"text {i}", text) for i, text in enumerate(islice(stream, size), 1))
 
     def parts(self, settings, say):

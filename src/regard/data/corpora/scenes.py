@@ -13,6 +13,7 @@ left of, right of, above or below another in its row or column:
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -136,14 +137,13 @@ def _scene(chance: np.random.Generator, count: int) -> tuple[Pixels, list[Shape]
         size = int(chance.integers(6, 8))
         top, left = (place * CELL + int(chance.integers(CELL - size + 1)) for place in (row, column))
         name = list(COLOURS)[colour]
-        here = np.zeros((SIDE, SIDE), dtype=bool)
-        here[top : top + size, left : left + size] = _form(FORMS[form], size)
-        pixels[here] = COLOURS[name]
+        pixels[top : top + size, left : left + size][_form(FORMS[form], size)] = COLOURS[name]
         shapes.append(Shape(name, FORMS[form], row, column, (top, left, top + size, left + size)))
     noisy = pixels + chance.normal(0, 6, pixels.shape)
     return np.ascontiguousarray(noisy.clip(0, 255).astype(np.uint8).transpose(2, 0, 1)), shapes
 
 
+@cache
 def _form(form: str, size: int) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
     """A shape (size, size), True where it is."""
     down, across = (np.mgrid[:size, :size] + 0.5) / size - 0.5

@@ -77,7 +77,7 @@ def step(struct: Any) -> None:
         for x in range(r, end):
             low, high = min(low, lo[x]), max(high, hi[x])
         low = max(low - low % 4, c * CHUNK)  # a chunk that begins so writes nothing into the next
-        high = min(high, (c + 1) * CHUNK)
+        high = min(high, (c + 1) * CHUNK, args.n)  # a mask may say more than there is
         if low < high:
             for x in range(r, end):
                 for i in range(d):
@@ -117,6 +117,6 @@ def step(struct: Any) -> None:
                     end_softmax(tops[row], sums[row], parts[row], sink[row], chunks, context[row])
                 else:
                     end_sparse(
-                        theta[row], tops[row], sink[row], chunks, lo[row], hi[row], half, values, first_value,
-                        value_step, some, places, context[row],
+                        theta[row], tops[row], sink[row], chunks, lo[row], min(hi[row], args.n), half, values,
+                        first_value, value_step, some, places, context[row],
                     )  # fmt: skip

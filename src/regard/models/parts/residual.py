@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
+from regard.heads.cached_step import is_bare_module
 from regard.models.parts.dropout_layer import Dropout
 from regard.models.parts.named_components import check_choice
 
@@ -25,12 +26,6 @@ class Residual(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.dropout = Dropout(dropout)
 
-    @property
-    def bare(self) -> bool:
-        """Whether it is x + f(LN(x)) now and nothing else: pre-norm, no dropout, no hooks."""
-        hooks = self._forward_hooks or self._forward_pre_hooks
-        return self.pre and not hooks and not (self.training and self.dropout.p)
-
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """x (..., width) to (..., width)."""
         if self.pre:
@@ -38,3 +33,12 @@ class Residual(nn.Module):
             return x + added
         normed: Tensor = self.norm(x + self.dropout(sublayer(x)))
         return normed
+
+
+def is_bare(residual: nn.Module) -> bool:
+    """Whether it is x + f(LN(x)) now and nothing else: pre-norm, no dropout, no hooks, nothing replaced."""
+    if type(residual) is not Residual or not residual.pre or type(residual.dropout) is not Dropout:
+        return False
+    return not (residual.dropout.training and residual.dropout.p) and is_bare_module(
+        residual, residual.dropout
+    )
