@@ -155,7 +155,7 @@ def test_brackets_close_in_order():
 @pytest.mark.parametrize("model", ["gpt", "recurrent", "transformer_xl"])
 def test_sliding_windows_score_every_token_once_with_the_context_they_say(model, folders):
     system = regard.load(folders(model))
-    ids = system.codec.encode(next(RUNNING["grammar"](5)) * 3)[:90]
+    ids = system.parts.codec.encode(next(RUNNING["grammar"](5)) * 3)[:90]
     found = nats(system.model, ids, Windows(8, 4, 4))
     assert len(found) == len(ids) - 1
     for t in (1, 5, 40, len(ids) - 1):  # the slow way: each window by itself
@@ -192,7 +192,7 @@ def test_a_file_in_many_blocks_is_scored_as_one_text(folders, monkeypatch):
     whole = system.score([text])["nats_per_token"]
     monkeypatch.setattr(language_scores, "POSITIONS", 4)
     cut = [text[at : at + 37] for at in range(0, len(text), 37)]
-    found = language_scores.text_quality(system.model, system.codec, cut, Windows.of(system.model, 16))
+    found = language_scores.text_quality(system.model, system.parts.codec, cut, Windows.of(system.model, 16))
     assert found.figures["nats_per_token"] == pytest.approx(whole, abs=1e-6)
 
 
@@ -204,13 +204,13 @@ def test_what_is_written_from_caches_is_what_whole_passes_would_write(model, fol
     system = regard.load(folders(model))
     prompt = "the key"
     found = system.generate(prompt, steps=8, temperature=0)
-    ids = system.codec.encode(prompt)
+    ids = system.parts.codec.encode(prompt)
     for token in found.tokens:
         with torch.no_grad():
             hidden, _ = system.model(torch.tensor([ids]))
         assert token == int(system.allowed(system.model.logits(hidden[0, -1]), unknown=False).argmax())
         ids.append(token)
-    assert system.codec.decode(ids) == prompt + found.text and found.log_prob < 0
+    assert system.parts.codec.decode(ids) == prompt + found.text and found.log_prob < 0
 
 
 def test_the_same_seed_writes_the_same_and_the_window_slides(folders):
@@ -341,7 +341,7 @@ def test_the_next_token_has_bars_and_the_text_goes_on(folders):
     (found,) = system.answer(["the key"])
     assert list(found.probabilities)[-1] == OTHERS and sum(found.probabilities.values()) == pytest.approx(1)
     assert found.continued[found.said].startswith("the key")
-    p = system.next_probabilities([system.codec.encode("the key")])[0]
+    p = system.next_probabilities([system.parts.codec.encode("the key")])[0]
     assert math.exp(found.log_prob) == pytest.approx(float(p.max()))
 
 
@@ -351,7 +351,7 @@ def test_one_continuation_against_another(folders):
     assert list(case.classes) == [" is", " are"] and case.probabilities.shape == (2, 2)
 
     def log_p(text, more):
-        ids, read = system.codec.encode(text + more), len(system.codec.encode(text))
+        ids, read = system.parts.codec.encode(text + more), len(system.parts.codec.encode(text))
         return -float(nats(system.model, ids, Windows(99, 99, 99), read).sum())
 
     wanted = torch.tensor([log_p("the key", " is"), log_p("the key", " are")]).softmax(-1)
@@ -387,7 +387,7 @@ def test_an_audit_asks_for_the_token_at_a_place_of_each_text(folders, tmp_path):
     case, content = system.audited(LanguageAudit(data=str(tmp_path / "t.txt")))
     assert len(case) == 3 and content == repr([line.rstrip("\n") for line in text])
     for ids, label, line in zip(case.texts, case.known_labels.tolist(), text, strict=True):
-        whole = system.codec.encode(line)
+        whole = system.parts.codec.encode(line)
         assert whole[: len(ids) + 1] == [*ids, label] and len(ids) >= len(whole) // 2 - 1
     assert sum(map(len, case.shown)) == sum(map(len, case.texts))
 

@@ -8,7 +8,7 @@ import torch
 import regard
 from commands import run
 from regard.data.cooccurrence import cooccurrence_vectors
-from regard.data.questions import Question
+from regard.data.questions import PassageQuestion
 from regard.data.text import DataError
 from regard.data.tokenizer import Tokenizer
 from regard.recording import record
@@ -183,8 +183,8 @@ def test_both_directions_are_shown_and_a_masked_word_is_in_neither(folder):
 def test_the_case_of_a_reader_decides_for_its_answer_and_its_own_weights_change_nothing(folder):
     system = regard.load(folder)
     questions = [
-        Question(PASSAGE, "Who sold maps ?", ((0, 4),)),
-        Question(PASSAGE[:46], "Where ?", ((20, 34),)),
+        PassageQuestion(PASSAGE, "Who sold maps ?", ((0, 4),)),
+        PassageQuestion(PASSAGE[:46], "Where ?", ((20, 34),)),
     ]
     case = system.case(questions)
     assert case.words[0][:2] == ["Anna", "sold"] and sum(case.highlights[0]) == 1

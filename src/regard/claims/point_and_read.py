@@ -34,7 +34,7 @@ def reader_figures(model: str, corpus: str, seed: int, iterations: int = 4) -> F
     if READING.models[model].config is not READING.models["attention_sum"].config:
         config |= {"decoder": 32, "iterations": iterations}
     settings = READING.resolve({"data": {"corpus": corpus}, "model": config, "seed": seed})
-    system: Reader = READING.system(READING.build(settings, parts), parts, settings)
+    system = Reader(READING.build(settings, parts), parts, settings)
     encoded = parts.codec.encode([(one.passage, one.question) for one in questions])
     chance = torch.Generator().manual_seed(seed)
 

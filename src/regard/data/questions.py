@@ -14,6 +14,7 @@ Rajpurkar et al. (2016), arXiv:1606.05250; Hill et al. (2016), arXiv:1511.02301 
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from regard.data.byte_level import Span
 from regard.data.segments import SPACES
 from regard.data.splits import Part
 from regard.data.tables import kind_of, objects
-from regard.data.text_lines import DataError, located_lines, opened
+from regard.data.text_lines import DataError, decoded, located_lines, opened
 
 Why = Literal["impossible", "answer", "unanswered", "empty"]
 SENTENCES = {  # what is said of those that are left out
@@ -37,7 +38,7 @@ SENTENCES = {  # what is said of those that are left out
 
 
 @dataclass(frozen=True)
-class Question:
+class PassageQuestion:
     """A question about a passage, and its right answers: spans of characters of the passage."""
 
     passage: str
@@ -73,7 +74,9 @@ class LeftOut:
         ]
 
 
-def located_questions(path: str | Path, left_out: LeftOut | None = None) -> Iterator[tuple[str, Question]]:
+def located_questions(
+    path: str | Path, left_out: LeftOut | None = None
+) -> Iterator[tuple[str, PassageQuestion]]:
     """The questions of a file, each with the place where it stands; DataError if there are none."""
     left_out, kind = LeftOut() if left_out is None else left_out, kind_of(path)
     readers = {".json": _squad, ".jsonl": _cloze, ".txt": _book}
@@ -96,7 +99,7 @@ def held_out_part(passage: str, part: Part, share: int = 10) -> bool:
     return (number % share == 0) == (part == "valid")
 
 
-def _squad(path: str | Path, left_out: LeftOut) -> Iterator[tuple[str, Question]]:
+def _squad(path: str | Path, left_out: LeftOut) -> Iterator[tuple[str, PassageQuestion]]:
     top = _json(path)
     documents = top.get("data") if isinstance(top, dict) else None
     if not isinstance(documents, list):
@@ -121,7 +124,7 @@ def _squad(path: str | Path, left_out: LeftOut) -> Iterator[tuple[str, Question]
                 elif not found:
                     left_out.add("answer", which)
                 else:
-                    yield at, Question(passage, asked, tuple(found), str(key), title)
+                    yield at, PassageQuestion(passage, asked, tuple(found), str(key), title)
 
 
 def _answers(entry: dict[str, Any], passage: str, where: str) -> list[Span] | None:
@@ -137,7 +140,7 @@ def _answers(entry: dict[str, Any], passage: str, where: str) -> list[Span] | No
     return found if given else None
 
 
-def _cloze(path: str | Path, left_out: LeftOut) -> Iterator[tuple[str, Question]]:
+def _cloze(path: str | Path, left_out: LeftOut) -> Iterator[tuple[str, PassageQuestion]]:
     for where, entry in objects(path):
         if not isinstance(entry, dict):
             raise DataError(f'{where}: an object with "passage", "question" and "answer" is needed.')
@@ -149,7 +152,7 @@ def _cloze(path: str | Path, left_out: LeftOut) -> Iterator[tuple[str, Question]
         yield from _found(where, passage, asked, answers, left_out)
 
 
-def _book(path: str | Path, left_out: LeftOut) -> Iterator[tuple[str, Question]]:
+def _book(path: str | Path, left_out: LeftOut) -> Iterator[tuple[str, PassageQuestion]]:
     sentences: list[str] = []
     for where, line in located_lines(path):
         if not line.strip(SPACES):
@@ -168,7 +171,7 @@ def _book(path: str | Path, left_out: LeftOut) -> Iterator[tuple[str, Question]]
 
 def _found(
     where: str, passage: str, asked: str, answers: list[str], left_out: LeftOut
-) -> Iterator[tuple[str, Question]]:
+) -> Iterator[tuple[str, PassageQuestion]]:
     """The question with all places in which its answer, a whole word, stands."""
     if not passage.strip(SPACES) or not asked.strip(SPACES):
         left_out.add("empty", where)
@@ -182,16 +185,14 @@ def _found(
     if not places:
         left_out.add("answer", where)
         return
-    yield where, Question(passage, asked, tuple(places), where)
+    yield where, PassageQuestion(passage, asked, tuple(places), where)
 
 
 def _json(path: str | Path) -> Any:
     with opened(Path(path)) as file:
-        raw = file.read()
+        text = decoded(file.read().removeprefix(BOM_UTF8), str(path))
     try:
-        return json.loads(raw.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: invalid UTF-8 at byte {error.start + 1}. Convert it to UTF-8.") from None
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not JSON ({error}).") from None
 

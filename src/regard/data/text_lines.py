@@ -7,6 +7,7 @@ them). A file that cannot be read raises a DataError that names the file and the
 import gzip
 import sys
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,11 +75,7 @@ def whole_text(path: str | Path, what: str) -> str:
             raw = file.read(MOST + 1)
     if len(raw) > MOST:
         raise DataError(f"{named}: {what} of more than {MOST:,} bytes.")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        at = f"invalid UTF-8 at byte {error.start + 1}"
-        raise DataError(f"{named}: {what} must be UTF-8 text; {at}.") from None
+    return decoded(raw.removeprefix(BOM_UTF8), named)
 
 
 def numbered_lines(
@@ -108,9 +105,14 @@ def _text(raw: bytes, where: str, first: bool) -> str:
     """One line as text, without its end; the first also without a byte order mark."""
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     if first:
-        raw = raw.removeprefix(b"\xef\xbb\xbf")
+        raw = raw.removeprefix(BOM_UTF8)
     if len(raw) > LONGEST:
         raise DataError(f"{where}: more than {LONGEST:,} bytes. A line is one sentence: split or remove it.")
+    return decoded(raw, where)
+
+
+def decoded(raw: bytes, where: str) -> str:
+    """Bytes as text; DataError unless they are UTF-8."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -38,6 +38,17 @@ SAYS = {  # what `regard train --help` says of them, which imports none
     "pointing": "Train a model into DIR that points at its input: sorting, convex hulls, tours.",
     "reading": "Train a reader into DIR; `regard answer DIR` then answers questions about a passage.",
 }
+SYSTEMS = {  # what a task makes of a trained model, with nothing else needed: the file and the class
+    "classification": "regard.tasks.classifier:Classifier",
+    "language": "regard.tasks.language_system:LanguageSystem",
+    "image": "regard.tasks.image_classifier:ImageClassifier",
+    "caption": "regard.tasks.captioner:Captioner",
+    "visual_question": "regard.tasks.visual_question_system:VisualQuestionSystem",
+    "answering": "regard.tasks.answerer:Answerer",
+    "algorithm": "regard.tasks.machine:Machine",
+    "pointing": "regard.tasks.pointer:Pointer",
+    "reading": "regard.tasks.reader:Reader",
+}
 OLD_NAMES = {"aligner": "alignment"}
 
 

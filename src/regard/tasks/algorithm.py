@@ -8,7 +8,6 @@ sequences than those trained on, so `regard evaluate` asks for twice the length 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -22,13 +21,15 @@ from regard.data.corpora.algorithms import ALGORITHMS, Algorithm
 from regard.data.fields import Field, Row
 from regard.data.splits import Part
 from regard.models.algorithm import ALGORITHM_MODELS
-from regard.tasks.task import Located, Say, Task, TaskData, TaskSettings
+from regard.tasks.task import Located, Say, Task, TaskData, TaskParts, TaskSettings
 from regard.training import CosineTraining
 
 
 @dataclass(frozen=True)
 class AlgorithmData(TaskData):
     """Which algorithm, and how long its sequences are."""
+
+    files = ()
 
     corpus: str = setting("copy", "The algorithm; copy unless given.", option="--corpus")
     bits: int = setting(8, "Bits of a vector.", option="--bits", least=1, below=10_001)
@@ -94,18 +95,10 @@ class AlgorithmEvaluation(SettingsGroup):
     seed: int = setting(0, "The same seed draws the same sequences.", least=0)
 
 
-class NoParts:
-    """Nothing is made from the examples."""
-
-    def save(self, folder: Path) -> None:
-        """Write nothing."""
-
-
 class AlgorithmTask(Task):
     """From sequences to a machine that continues them."""
 
     name = "algorithm"
-    says = "Train a network on the examples of an algorithm into DIR: copy, recall, sort."
     makes, examples, unit = "machine", "sequences", "bits"
     Settings, Evaluation = AlgorithmSettings, AlgorithmEvaluation
     models, default_model = ALGORITHM_MODELS, "turing_machine"
@@ -130,11 +123,9 @@ class AlgorithmTask(Task):
             length = int(chance.integers(data.shortest, data.longest + 1))
             yield f"{data.corpus}, sequence {number}", algorithm.draw(chance, length)
 
-    def parts(self, settings: AlgorithmSettings, say: Say) -> NoParts:
-        return NoParts()
-
-    def load_parts(self, folder: Path) -> NoParts:
-        return NoParts()
+    def parts(self, settings: AlgorithmSettings, say: Say) -> TaskParts:
+        """None: nothing is made from the examples."""
+        return TaskParts()
 
     def fields(self, settings: AlgorithmSettings, parts: Any) -> dict[str, Field]:
         """What is given and what is asked for, step by step."""
@@ -172,11 +163,6 @@ class AlgorithmTask(Task):
         logits, bits = asked(model, batch)
         loss = F.binary_cross_entropy_with_logits(logits, bits, reduction="sum").item()
         return {"loss": loss, "bit_error": int(((logits > 0) != (bits > 0.5)).sum())}, bits.numel()
-
-    def system(self, model: Any, parts: Any, settings: AlgorithmSettings, folder: Path | None = None) -> Any:
-        from regard.tasks.machine import Machine
-
-        return Machine(model, parts, settings, folder)
 
 
 def asked(model: Any, batch: Batch) -> tuple[Tensor, Tensor]:

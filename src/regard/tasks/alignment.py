@@ -90,11 +90,10 @@ class AlignmentTask(Task):
     """From sentence pairs to a word aligner."""
 
     name = "alignment"
-    says = "Train a word aligner into DIR; `regard align DIR` then uses it."
     makes, examples, unit = "word aligner", "pairs", "pairs"
     Settings, Evaluation = AlignmentSettings, PairEvaluation
     models, default_model = Table("model", {}), ""
-    corpora = CORPORA
+    corpora, Parts = CORPORA, Vocabularies
     model_options: Mapping[str, str] = {}
     command_examples = ("regard train alignment --source train.en --target train.fr --out runs/aligner",)
     usage = (
@@ -128,9 +127,6 @@ class AlignmentTask(Task):
         found = train(bitext, settings.alignment, say=say)
         say(f"{len(bitext):,} pairs, {len(found.source):,} and {len(found.target):,} different words")
         return WordAligner(found, Vocabularies(found.source, found.target), settings)
-
-    def load_parts(self, folder: Path) -> Vocabularies:
-        return Vocabularies.load(folder)
 
     def tensors(self, model: Aligner) -> dict[str, Tensor]:
         tensors = {"codes": torch.from_numpy(model.codes)}

@@ -47,8 +47,6 @@ FILES = "bAbI's files as they are, or .jsonl; .gz too. Repeatable; also a folder
 class AnsweringData(TaskData):
     """Where the stories come from."""
 
-    files = ("train", "valid")
-
     questions: int = setting(10_000, "Questions on generated stories.", least=1)
     held_out: int = setting(1000, "Questions on generated stories to validate on.", least=1)
     train: tuple[str, ...] = setting((), FILES, option="--data", metavar="FILES")
@@ -155,12 +153,11 @@ class AnsweringTask(Task):
     """From questions on stories to a network that answers them."""
 
     name = "answering"
-    says = "Train a network that answers questions on stories into DIR; `regard answer DIR` uses it."
     makes, examples, unit = "question answerer", "questions", "questions"
     Settings, Evaluation, Audit = AnsweringSettings, AnsweringFiles, AnsweringFiles
     Asking = AnsweringAsking
     models, default_model = ANSWER_MODELS, "memory_network"
-    corpora = STORIES
+    corpora, Parts = STORIES, StoryParts
     model_options: Mapping[str, str] = {
         "hops": "How often the story is looked at; 3 unless given.",
         "map": "Any differentiable row map of `regard maps`.",
@@ -227,9 +224,6 @@ class AnsweringTask(Task):
             say(f"{unknown:,} validation questions have answers never seen in training, and are left out")
         return StoryParts(tokenizer, named, longest)
 
-    def load_parts(self, folder: Path) -> StoryParts:
-        return StoryParts.load(folder)
-
     def fields(self, settings: AnsweringSettings, parts: StoryParts) -> dict[str, Field]:
         """Sentences, question, answer, and which sentences support it, −1 where there are no more."""
         token = token_field(len(parts.tokenizer))
@@ -279,9 +273,6 @@ class AnsweringTask(Task):
             return {"vocabulary": 8, "answers": (4, 5), "memory": ages}
         return {"vocabulary": len(parts.tokenizer), "answers": parts.ids, "memory": ages}
 
-    def suits(self, model: str) -> Mapping[str, Any]:
-        return ANSWER_MODELS[model].kind.suits
-
     def complete(self, settings: AnsweringSettings) -> AnsweringSettings:
         model, training = dict(settings.model), settings.training
         if model["name"] == "memory_network" and "linear_start" not in model:
@@ -299,13 +290,6 @@ class AnsweringTask(Task):
 
     def validation(self, settings: AnsweringSettings, encoded: Encoded) -> Iterator[Batch]:
         return ShuffledBatches(encoded, 512, 0, ALONE).epoch(0)
-
-    def system(
-        self, model: Any, parts: StoryParts, settings: AnsweringSettings, folder: Path | None = None
-    ) -> Any:
-        from regard.tasks.answerer import Answerer
-
-        return Answerer(model, parts, settings, folder)
 
 
 ANSWERING = AnsweringTask()

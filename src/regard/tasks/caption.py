@@ -9,7 +9,6 @@ loss over its draws (`regard.losses.expected_loss`). Pictures with captions come
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from torch import Tensor
@@ -42,7 +41,6 @@ from regard.tasks.text_data import make_tokenizer
 from regard.tasks.translation import Decoding, target_in
 
 DATA = "Pictures and captions: .tsv, .csv or .jsonl with the columns image (a file) and caption."
-COLUMNS = table_columns(caption=("caption",))
 
 
 @dataclass(frozen=True)
@@ -90,11 +88,10 @@ class CaptionTask(PictureTextTask):
     """From pictures with captions to a captioner."""
 
     name = "caption"
-    says = "Train a captioner into DIR; `regard caption DIR image.png` then uses it."
     makes, examples, unit = "captioner", "captions", "tokens"
     Settings, Evaluation, Audit = CaptionSettings, CaptionEvaluation, CaptionAudit
     models, default_model = CAPTIONERS, "show_attend_tell"
-    Parts, columns, corpora = PictureTextParts, COLUMNS, CAPTIONED
+    corpora, columns = CAPTIONED, table_columns(caption=("caption",))
     example, generated_epochs, per_example = "picture", 6, 12
     model_options: Mapping[str, str] = {
         **Task.model_options,
@@ -161,14 +158,6 @@ class CaptionTask(PictureTextTask):
         logits = model.logits(model(batch["pixels"], None, target_in(target))[there]).float()
         loss = F.cross_entropy(logits, target[there], reduction="sum").item()
         return {"loss": loss, "accuracy": int((logits.argmax(-1) == target[there]).sum())}, len(logits)
-
-    def system(
-        self, model: Any, parts: PictureTextParts, settings: CaptionSettings, folder: Path | None = None
-    ) -> Any:
-        """A captioner."""
-        from regard.tasks.captioner import Captioner
-
-        return Captioner(model, parts, settings, folder)
 
 
 CAPTION = CaptionTask()

@@ -30,12 +30,11 @@ from regard.data.tokenizer import Tokenizer
 from regard.data.vectors import vectors
 from regard.models.classifiers import CLASSIFIERS, ClassifierModel
 from regard.models.classifiers.classifier_model import Common
-from regard.tasks.task import Located, Say, Task, TaskSettings
+from regard.tasks.task import Located, Say, Task, TaskParts, TaskSettings
 from regard.tasks.text_data import SAMPLE, TextData, examples, make_tokenizer
 from regard.training import CosineTraining
 
 ENDS = (".", "!", "?", "…", "。", "！", "？")  # how the last token of a sentence ends
-TOKENIZER, CLASSES = "tokenizer.json", "classes.json"
 TEXT = 'The column of the texts; "text" or "sentence" unless given. A number where there is no header.'
 LABEL = 'The column of the labels; "label" unless given.'
 SECOND = 'The column of second texts, for two texts at a time; "second" unless given.'
@@ -55,8 +54,6 @@ def strength(option: str, says: str, default: float = 0.0) -> Any:
 @dataclass(frozen=True)
 class ClassificationData(TextData):
     """Where the texts come from, and how they are cut into tokens."""
-
-    files = ("train", "valid")
 
     texts: int = setting(20_000, "Texts of the generated corpus.", least=1)
     train: str | None = file_setting(
@@ -180,32 +177,21 @@ class ClassificationAudit(LabelledFile):
 
 
 @dataclass(frozen=True)
-class TextParts:
+class TextParts(TaskParts):
     """The tokenizer and the classes."""
 
     tokenizer: Tokenizer
     classes: Classes
-
-    def save(self, folder: Path) -> None:
-        """Write tokenizer.json and classes.json."""
-        self.tokenizer.save(folder / TOKENIZER)
-        self.classes.save(folder / CLASSES)
-
-    @classmethod
-    def load(cls, folder: Path) -> "TextParts":
-        """Those in a folder."""
-        return cls(Tokenizer.load(folder / TOKENIZER), Classes.load(folder / CLASSES))
 
 
 class ClassificationTask(Task):
     """From labelled texts to a classifier."""
 
     name = "classification"
-    says = "Train a classifier into DIR; `regard classify DIR` then uses it."
     makes, examples, unit = "classifier", "texts", "texts"
     Settings, Evaluation, Audit = ClassificationSettings, ClassificationEvaluation, ClassificationAudit
     models, default_model = CLASSIFIERS, "attentive_bilstm"
-    corpora = LABELLED
+    corpora, Parts = LABELLED, TextParts
     model_options: Mapping[str, str] = {
         **Task.model_options,
         "orthogonal": "With attentive_bilstm: hidden states orthogonal to those before.",
@@ -250,9 +236,6 @@ class ClassificationTask(Task):
             tokens, _ = self._vectors(settings, parts)
             say(f"{data.vectors} has vectors of {len(tokens):,} of {len(tokenizer):,} tokens")
         return parts
-
-    def load_parts(self, folder: Path) -> TextParts:
-        return TextParts.load(folder)
 
     def fields(self, settings: ClassificationSettings, parts: TextParts) -> dict[str, Field]:
         """Tokens, label, and the tokens of the second text, if there is one."""
@@ -361,13 +344,6 @@ class ClassificationTask(Task):
         right = int((model(*texts).argmax(-1) == wanted).sum())
         loss = model.loss(wanted, *texts, **marks_of(batch)).item()
         return {"loss": loss, "accuracy": right}, len(batch)
-
-    def system(
-        self, model: Any, parts: TextParts, settings: ClassificationSettings, folder: Path | None = None
-    ) -> Any:
-        from regard.tasks.classifier import Classifier
-
-        return Classifier(model, parts, settings, folder)
 
 
 def texts_of(batch: Batch) -> tuple[Tensor, ...]:

@@ -162,8 +162,10 @@ def case_of_texts(system: Classifier, items: Sequence[Item], **more: Any) -> Cas
     system.classify([_text(items[0])])  # an error if its answer is not a number
     labelled = [item for item in items if isinstance(item, Labelled)]
     if len(labelled) == len(items):
-        checked = [system.classes.check(item, f"text {number}") for number, item in enumerate(labelled, 1)]
-        more.setdefault("labels", torch.tensor([system.classes.number[item.label] for item in checked]))
+        checked = [
+            system.parts.classes.check(item, f"text {number}") for number, item in enumerate(labelled, 1)
+        ]
+        more.setdefault("labels", torch.tensor([system.parts.classes.number[item.label] for item in checked]))
         if all(item.highlights is not None for item in labelled):
             more.setdefault(
                 "highlights", [marked_tokens(system.tokenizer, item, item.highlights) for item in labelled]
@@ -183,7 +185,7 @@ def audited_case(system: Classifier, options: ClassificationAudit) -> tuple[Case
     if options.data is None:
         raise RunError(f"{system.folder} holds a classifier: --data, labelled texts to audit on, is needed.")
     system, named = system.renamed(options.label_names), options.named(system.settings.data)
-    texts = [text for _, text in labelled_texts(options.data, system.classes, named)]
+    texts = [text for _, text in labelled_texts(options.data, system.parts.classes, named)]
     what = repr((texts, system.labels))
     if options.train is None:
         return case_of_texts(system, texts), what
@@ -195,10 +197,10 @@ def audited_case(system: Classifier, options: ClassificationAudit) -> tuple[Case
 def trainable(system: Classifier, file: str, named: Named = USUAL) -> Trainable:
     """The labelled texts of a file and how the system was trained; longer texts than it took are left out."""
     settings = system.settings
-    items = [text for _, text in labelled_texts(file, system.classes, named)]
+    items = [text for _, text in labelled_texts(file, system.parts.classes, named)]
     encoded = system.tokenizer.encode_many([item.text for item in items])
     kept = [i for i, text in enumerate(encoded) if 0 < len(text) <= settings.data.longest]
-    labels = torch.tensor([system.classes.number[items[i].label] for i in kept])
+    labels = torch.tensor([system.parts.classes.number[items[i].label] for i in kept])
     if len(labels.unique()) < 2:
         raise DataError(f"{file}: training needs texts of at least two classes.")
     return Trainable(

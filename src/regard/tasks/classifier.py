@@ -12,7 +12,7 @@ from regard.attention import Attended
 from regard.core.errors import RunError
 from regard.core.recorders import suspended
 from regard.core.tokens import UNK
-from regard.data.labelled import Classes, Labelled
+from regard.data.labelled import Labelled
 from regard.data.marks import mark
 from regard.data.padding import batches_by_length, padded
 from regard.data.segments import SPACES
@@ -85,18 +85,8 @@ class Classifier(System):
     settings: ClassificationSettings
 
     @property
-    def classes(self) -> Classes:
-        """The classes, and whether a second text comes with each."""
-        return self.parts.classes
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The names of the classes, in the order of the logits."""
-        return self.classes.names
-
-    @property
     def takes_second(self) -> bool:
-        return self.classes.pairs
+        return self.parts.classes.pairs
 
     @property
     def facts(self) -> list[str]:
@@ -167,15 +157,15 @@ class Classifier(System):
         tokens, lengths = padded(inputs, self.device)
         check_texts(tokens, lengths)
         with suspended():  # what the second text asks is neither recorded nor changed
-            second = padded(answers, self.device) if self.classes.pairs else ()
+            second = padded(answers, self.device) if self.parts.classes.pairs else ()
             condition = self.model.condition(tokens, lengths, *second)
         logits = self.model.from_embedded(self.model.embed(tokens), lengths, condition)
         return Forward(logits, lambda logits: logits)
 
     def _two(self, text: Text, number: int) -> tuple[str, str | None]:
         one, second = (text, None) if isinstance(text, str) else text
-        if self.classes.pairs != (second is not None):
-            wanted = "(text, second text)" if self.classes.pairs else "one text"
+        if self.parts.classes.pairs != (second is not None):
+            wanted = "(text, second text)" if self.parts.classes.pairs else "one text"
             raise ValueError(f"text {number}: this classifier takes {wanted}; got {text!r}.")
         if not one.strip(SPACES) or (second is not None and not second.strip(SPACES)):
             raise ValueError(f"text {number} is empty: there is nothing to classify.")
@@ -224,13 +214,13 @@ class Classifier(System):
 
     def right(self, text: Labelled) -> str:
         """The name of the class of a labelled text."""
-        return self.labels[self.classes.number[text.label]]
+        return self.labels[self.parts.classes.number[text.label]]
 
     def renamed(self, names: str | None) -> "Classifier":
         """The same with other names of classes, given as "0=negative,1=positive"; None: itself."""
         if names is None:
             return self
-        parts = replace(self.parts, classes=self.classes.renamed(names))
+        parts = replace(self.parts, classes=self.parts.classes.renamed(names))
         return Classifier(self.model, parts, self.settings, self.folder)
 
     def evaluate(
@@ -241,7 +231,7 @@ class Classifier(System):
                 f"{self.folder} holds a classifier: --data, labelled texts (.csv, .tsv or .jsonl), is needed."
             )
         system = self.renamed(options.label_names)
-        texts = labelled_texts(options.data, system.classes, options.named(self.settings.data))
+        texts = labelled_texts(options.data, system.parts.classes, options.named(self.settings.data))
         if options.words is None:
             return system.score([text for _, text in texts])
         marked = [text for _, text in mark(texts, options.words)]

@@ -36,7 +36,7 @@ from regard.data.labelled import Classes
 from regard.data.text import DataError
 from regard.models.images import IMAGE_MODELS
 from regard.tasks.class_scores import class_measures
-from regard.tasks.picture_parts import PictureParts, measured
+from regard.tasks.picture_parts import ImageParts, PictureParts, measured
 from regard.tasks.picture_task import LARGE, Files, PictureTask, PictureTraining
 from regard.tasks.region_baselines import BASELINE, Baseline
 from regard.tasks.task import Located, Say, TaskData, TaskSettings
@@ -128,18 +128,10 @@ class ImageAudit(ImageFiles):
     baseline: Baseline = setting("grey", BASELINE)
 
 
-@dataclass(frozen=True)
-class ImageParts(PictureParts):
-    """What is kept of the pictures, and the classes."""
-
-    classes: Classes
-
-
 class ImageTask(PictureTask):
     """From labelled pictures to a classifier of pictures."""
 
     name = "image"
-    says = "Train a classifier of pictures into DIR; `regard classify DIR image.png` then uses it."
     makes, examples, unit = "classifier of pictures", "pictures", "pictures"
     Settings, Evaluation, Audit = ImageSettings, ImageFiles, ImageAudit
     models, default_model = IMAGE_MODELS, "image_attention"
@@ -244,14 +236,6 @@ class ImageTask(PictureTask):
     def measure(self, model: Any, batch: Batch) -> tuple[dict[str, float], int]:
         """Loss and accuracy."""
         return class_measures(model(batch["pixels"]).float(), batch["label"])
-
-    def system(
-        self, model: Any, parts: ImageParts, settings: ImageSettings, folder: Path | None = None
-    ) -> Any:
-        """A classifier of pictures."""
-        from regard.tasks.image_classifier import ImageClassifier
-
-        return ImageClassifier(model, parts, settings, folder)
 
 
 def augmented(pixels: Tensor, settings: Augmentation) -> Tensor:

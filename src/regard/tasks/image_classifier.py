@@ -12,7 +12,8 @@ from regard.core.errors import RunError
 from regard.data.images import LabelledImage, labelled_images
 from regard.recording import Record, intervene
 from regard.tasks.class_scores import class_quality
-from regard.tasks.image import IMAGE, ImageAudit, ImageFiles, ImageParts, ImageSettings
+from regard.tasks.image import IMAGE, ImageAudit, ImageFiles, ImageSettings
+from regard.tasks.picture_parts import ImageParts
 from regard.tasks.picture_system import PictureClass, PictureClassifier
 from regard.tasks.system import Forward, Scores, erase
 

@@ -11,8 +11,8 @@ end alone may be another chapter, of which the model would then know nothing.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import Any, Literal
 
 from torch import Tensor, nn
@@ -32,13 +32,12 @@ from regard.data.tokenizer import Tokenizer
 from regard.models.language import LANGUAGE_MODELS
 from regard.models.language.language_model import detached
 from regard.tasks.language_defaults import filled
-from regard.tasks.task import Located, Say, Task, TaskData, TaskSettings
+from regard.tasks.task import Located, Say, Task, TaskData, TaskParts, TaskSettings
 from regard.tasks.text_data import make_tokenizer
 from regard.training import CosineTraining
 from regard.training.processes import Team
 from regard.training.rank_streams import RankStreams, StreamBatch
 
-TOKENIZER = "tokenizer.json"
 SAMPLE = 1 << 16  # blocks a vocabulary is made from
 WHOLE = 1 << 18  # characters that are scored as one text after training
 HELD_OUT = 50_000  # characters of a text of a user's that are held out at most, unless told otherwise
@@ -51,8 +50,6 @@ VALIDATED = 16  # batches that a validation in training reads at most
 @dataclass(frozen=True)
 class LanguageData(TaskData):
     """Where the text comes from, and how it is cut into tokens."""
-
-    files = ("train", "valid")
 
     sentences: int = setting(20_000, "Sentences of the generated text.", least=1)
     train: str | None = file_setting("A text (.gz too), of any size.", "--data")
@@ -132,30 +129,25 @@ class LanguageAudit:
 
 
 @dataclass(frozen=True)
-class LanguageParts:
+class LanguageParts(TaskParts):
     """The tokenizer."""
 
     tokenizer: Tokenizer
 
-    @property
+    @cached_property
     def codec(self) -> TextCodec:
         """The same for running text."""
         return TextCodec(self.tokenizer)
-
-    def save(self, folder: Path) -> None:
-        """Write tokenizer.json."""
-        self.tokenizer.save(folder / TOKENIZER)
 
 
 class LanguageTask(Task):
     """From a text to a model of it."""
 
     name = "language"
-    says = "Train a language model into DIR; `regard generate DIR` then uses it."
     makes, examples, unit = "language model", "blocks of text", "tokens"
     Settings, Evaluation, Audit = LanguageSettings, LanguageEvaluation, LanguageAudit
     models, default_model = LANGUAGE_MODELS, "gpt"
-    corpora = RUNNING
+    corpora, Parts = RUNNING, LanguageParts
     command_examples = (
         "regard train language --out runs/toy",
         "regard train language --data text.txt --model gpt --out runs/text",
@@ -207,9 +199,6 @@ class LanguageTask(Task):
         tokenizer = make_tokenizer(texts, data, say)
         return LanguageParts(tokenizer)
 
-    def load_parts(self, folder: Path) -> LanguageParts:
-        return LanguageParts(Tokenizer.load(folder / TOKENIZER))
-
     def fields(self, settings: LanguageSettings, parts: LanguageParts) -> dict[str, Field]:
         return {"tokens": token_field(len(parts.tokenizer))}
 
@@ -253,15 +242,12 @@ class LanguageTask(Task):
     def sizes(self, settings: LanguageSettings, parts: LanguageParts | None) -> dict[str, Any]:
         return {"vocabulary": 8 if parts is None else len(parts.tokenizer)}
 
-    def suits(self, model: str) -> Mapping[str, Any]:
-        return LANGUAGE_MODELS[model].kind.suits
-
     def filled(self, values: dict[str, Any]) -> dict[str, Any]:
         """As for every task; the model for masked tokens is bert, and training also suits the text."""
         model = values.get("model", {})
         if values.get("objective") == "masked" and isinstance(model, Mapping) and "name" not in model:
             values = {**values, "model": {"name": "bert", **model}}
-        return super().filled(filled(values, self.default_model))
+        return filled(super().filled(values), values.get("training") or {}, self.default_model)
 
     def complete(self, settings: LanguageSettings) -> LanguageSettings:
         kind = LANGUAGE_MODELS[settings.model["name"]].kind
@@ -303,13 +289,6 @@ class LanguageTask(Task):
         right, count = int((logits.argmax(-1) == wanted).sum()), len(wanted)
         own = {name: value * count for name, value in model.figures().items()}  # figures are per token
         return {"loss": loss, "accuracy": right, **own}, count
-
-    def system(
-        self, model: Any, parts: LanguageParts, settings: LanguageSettings, folder: Path | None = None
-    ) -> Any:
-        from regard.tasks.language_system import LanguageSystem
-
-        return LanguageSystem(model, parts, settings, folder)
 
 
 def predicted(model: Any, batch: StreamBatch) -> tuple[Tensor, Tensor]:

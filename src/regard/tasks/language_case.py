@@ -27,12 +27,12 @@ def case_of_texts(system: LanguageSystem, items: Sequence[Any], **more: Any) -> 
     texts = [item if isinstance(item, str) else item[0] for item in items]
     for text in texts:
         system.check_known(text)
-    encoded = system.codec.encode_many(texts)
+    encoded = system.parts.codec.encode_many(texts)
     if not all(encoded):
         raise ValueError("a text must have at least one token: what comes after nothing cannot be explained.")
     choices, names = None, _names(system)
     if pairs:
-        choices, names = [system.codec.encode(choice) for choice in pairs[0][1:]], list(pairs[0][1:])
+        choices, names = [system.parts.codec.encode(choice) for choice in pairs[0][1:]], list(pairs[0][1:])
         if len(choices) != 2 or not all(choices):
             raise ValueError("two continuations of at least one token are needed: (text, one, other).")
     words = [system.tokenizer.pieces(ids) for ids in encoded]
@@ -44,7 +44,7 @@ def audited_case(system: LanguageSystem, texts: Sequence[str], seed: int = 0) ->
     check_attention(system)
     chance, cut, labels = Random(seed), [], []
     for text in texts:
-        ids = system.codec.encode(text)
+        ids = system.parts.codec.encode(text)
         if len(ids) > 2:
             at = max(2, len(ids) // 2 + int(chance.random() * (len(ids) - len(ids) // 2)))
             cut.append(ids[:at])
@@ -74,7 +74,7 @@ def check_attention(system: LanguageSystem) -> None:
 
 def _names(system: LanguageSystem) -> list[str]:
     """A name for each token, all different."""
-    pieces, seen = system.tokenizer.pieces(range(len(system.codec))), set[str]()
+    pieces, seen = system.tokenizer.pieces(range(len(system.parts.codec))), set[str]()
     names = []
     for token, piece in enumerate(pieces):
         names.append(piece if piece not in seen else f"{piece} ({token})")

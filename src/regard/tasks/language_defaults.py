@@ -18,6 +18,7 @@ from regard.models.language import LANGUAGE_MODELS
 EPOCHS = {"character": 40, "bpe": 20, "word": 12}
 PER_TOKEN = {"character": 1.0, "bpe": 3.5, "word": 5.5}  # characters, about
 GENERATED = 600  # steps on a generated text, which has little to be learned
+SENTENCE = 45  # characters of a generated sentence, about
 LEAST = 200  # steps of the shortest training
 SHORTEST = 16  # tokens of a segment
 SEGMENTS = 8  # that a text has at least
@@ -29,10 +30,10 @@ DROPOUT = {
 }
 
 
-def filled(values: Mapping[str, Any], default_model: str, generated: int = 45) -> dict[str, Any]:
-    """Nested settings with training and dropout filled in; `generated` is the length of a made sentence.
+def filled(values: Mapping[str, Any], given: Mapping[str, Any], default_model: str) -> dict[str, Any]:
+    """Nested settings, whose training suits the model, with dropout and training as suit the text too.
 
-    Values of a wrong type are left to those who check them.
+    What is `given` of training stays. Values of a wrong type are left to those who check them.
     """
     groups = {name: values.get(name) or {} for name in ("data", "model", "training")}
     if not all(isinstance(group, Mapping) for group in groups.values()):
@@ -42,7 +43,7 @@ def filled(values: Mapping[str, Any], default_model: str, generated: int = 45) -
     if name not in LANGUAGE_MODELS or kind not in PER_TOKEN:
         return dict(values)
     entry = LANGUAGE_MODELS[name]
-    tokens = int(_characters(data, generated) / PER_TOKEN[kind])
+    tokens = int(_characters(data) / PER_TOKEN[kind])
     if not tokens:
         return dict(values)
     if "dropout" not in model and "dropout" in fields_of(entry.config):
@@ -50,23 +51,22 @@ def filled(values: Mapping[str, Any], default_model: str, generated: int = 45) -
         model |= {"dropout": max(more)} if more else {}
     if "tied" not in model and "tied" in fields_of(entry.config):
         model["tied"] = kind != "character"
-    suited = {**entry.kind.suits, **training}
-    batch, steps, segment = (_whole(suited.get(name)) for name in ("tokens", "steps", "segment"))
-    if "steps" not in training and batch and steps:
+    batch, steps, segment = (_whole(training.get(name)) for name in ("tokens", "steps", "segment"))
+    if "steps" not in given and batch and steps:
         most = GENERATED if data.get("train") is None else steps
         training["steps"] = min(steps, most, max(LEAST, EPOCHS[kind] * tokens // batch))
-    if "segment" not in training and segment is not None and batch is not None:
+    if "segment" not in given and segment is not None and batch is not None:
         training["segment"] = min(
             max(min(segment, tokens // SEGMENTS), min(SHORTEST, segment)), max(batch, 1)
         )
     return {**values, "model": model, "training": training}
 
 
-def _characters(data: Mapping[str, Any], generated: int) -> int:
+def _characters(data: Mapping[str, Any]) -> int:
     """The characters of the text to train on, about; 0 if that is not known."""
     file = data.get("train")
     if file is None:
-        return (_whole(data.get("sentences", 20_000)) or 0) * generated
+        return (_whole(data.get("sentences", 20_000)) or 0) * SENTENCE
     try:
         path = Path(file)
         if path.suffix != ".gz":

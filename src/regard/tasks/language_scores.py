@@ -11,6 +11,7 @@ segment inside much longer windows. Words are what white space separates; line e
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,8 +24,7 @@ from regard.models.language import LanguageModel
 POSITIONS = 8192  # tokens that are read at once
 
 
-@dataclass(frozen=True)
-class Windows:
+class Windows(NamedTuple):
     """How a text is cut: `warm` tokens are read before each `span` of scored ones, `segment` at a time."""
 
     warm: int

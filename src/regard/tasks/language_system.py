@@ -14,7 +14,6 @@ from regard.core.errors import RunError
 from regard.core.tokens import BOS, EOS, PAD, UNK
 from regard.data.padding import batches_by_length, padded
 from regard.data.running_text import blocks, count_characters
-from regard.data.text_codec import TextCodec
 from regard.decoding.cache_pointer import CachePointer
 from regard.decoding.sampling import cut
 from regard.recording import record
@@ -59,7 +58,7 @@ class NextToken:
     @property
     def continued(self) -> dict[str, str]:
         """The text with each of these tokens behind it, by its name."""
-        codec = self.system.codec
+        codec = self.system.parts.codec
         return {name: codec.decode([*self.tokens, token]) for token, name, _ in self.candidates}
 
 
@@ -86,11 +85,6 @@ class LanguageSystem(System):
     parts: LanguageParts
     settings: LanguageSettings
 
-    @cached_property
-    def codec(self) -> TextCodec:
-        """The tokenizer for running text."""
-        return self.parts.codec
-
     @property
     def context(self) -> int:
         """Tokens that it reads at once: as many as in training."""
@@ -98,7 +92,7 @@ class LanguageSystem(System):
 
     @property
     def facts(self) -> list[str]:
-        return [f"{len(self.codec):,} {self.codec.kind} tokens", f"context {self.context}"]
+        return [f"{len(self.parts.codec):,} {self.parts.codec.kind} tokens", f"context {self.context}"]
 
     @property
     def purpose(self) -> str:
@@ -122,8 +116,8 @@ class LanguageSystem(System):
             raise TypeError("answer takes a list of texts; got one string. Use answer([text]).")
         for text in inputs:
             self.check_known(text)
-        encoded = self.codec.encode_many(list(inputs))
-        read = [ids or [self.codec.new_line] for ids in encoded]
+        encoded = self.parts.codec.encode_many(list(inputs))
+        read = [ids or [self.parts.codec.new_line] for ids in encoded]
         found: dict[int, NextToken] = {}
         for some in batches_by_length([len(ids) for ids in read], POSITIONS):
             p = self.next_probabilities([read[i] for i in some])
@@ -146,17 +140,17 @@ class LanguageSystem(System):
 
     def allowed(self, logits: Tensor, unknown: bool = True) -> Tensor:
         """Logits (..., v) in float32 or more, with −inf for tokens that are no text."""
-        never = [PAD, BOS] + ([] if self.codec.kind == "word" else [EOS]) + ([] if unknown else [UNK])
+        never = [PAD, BOS] + ([] if self.parts.codec.kind == "word" else [EOS]) + ([] if unknown else [UNK])
         logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
         check_finite(logits)
         return logits.index_fill(-1, torch.tensor(never, device=logits.device), -torch.inf)
 
     def check_known(self, text: str) -> None:
         """Raise ValueError if a text has characters that the model has never seen."""
-        if self.codec.kind == "character" and (unknown := self.codec.unknown(text)):
+        if self.parts.codec.kind == "character" and (unknown := self.parts.codec.unknown(text)):
             shown = ", ".join(map(repr, unknown[:5]))
             raise ValueError(
-                f"the model knows {len(self.codec) - 4} characters, and {shown} "
+                f"the model knows {len(self.parts.codec) - 4} characters, and {shown} "
                 f"{'is' if len(unknown) == 1 else 'are'} not among them. Leave them out."
             )
 
@@ -180,15 +174,15 @@ class LanguageSystem(System):
         (`regard.decoding.cache_pointer`), tokens that came in a like place are likelier.
         """
         ids, tokens, total, heard = self.prompt(prompt), list[int](), 0.0, ""
-        before = self.codec.decode(ids)
+        before = self.parts.codec.decode(ids)
         for token, log_prob in self.written(ids, steps, temperature, top_k, top_p, seed, cache):
             tokens.append(token)
             total += log_prob
             if listen is not None:
-                so_far = self.codec.decode([*ids, *tokens])[len(before) :].rstrip("�")
+                so_far = self.parts.codec.decode([*ids, *tokens])[len(before) :].rstrip("�")
                 listen(so_far[len(heard) :])
                 heard = so_far
-        text = self.codec.decode([*ids, *tokens])[len(before) :]
+        text = self.parts.codec.decode([*ids, *tokens])[len(before) :]
         if listen is not None and text != heard:
             listen(text[len(heard) :])
         return Generated(prompt, text, tokens, total)
@@ -202,7 +196,7 @@ class LanguageSystem(System):
                 "does not write. Train one with --objective next."
             )
         self.check_known(text)
-        ids, longest = self.codec.encode(text) or [self.codec.new_line], self.model.longest
+        ids, longest = self.parts.codec.encode(text) or [self.parts.codec.new_line], self.model.longest
         if longest is not None and len(ids) > longest:
             raise ValueError(
                 f"the prompt has {len(ids):,} tokens, and the model has learned positions for {longest:,}. "
@@ -260,7 +254,7 @@ class LanguageSystem(System):
         return Forward(self._hidden(tokens), self.model.logits)
 
     def tokens(self, answer: NextToken) -> tuple[list[int], list[int]]:
-        return answer.tokens or [self.codec.new_line], []
+        return answer.tokens or [self.parts.codec.new_line], []
 
     def batch_weights(self, answers: Sequence[NextToken]) -> list[list[Tensor]]:
         """The weights of the last token of each text over all its tokens, (heads, 1, n) of each layer."""
@@ -291,7 +285,7 @@ class LanguageSystem(System):
         windows = Windows.of(self.model, options.get("context") or self.context)
         total = TextQuality()
         for text in examples:
-            one = text_quality(self.model, self.codec, [text], windows)
+            one = text_quality(self.model, self.parts.codec, [text], windows)
             for name, value in vars(one).items():
                 setattr(total, name, getattr(total, name) + value)
         return self._scores(total, windows)
@@ -309,14 +303,14 @@ class LanguageSystem(System):
             raise RunError(f"--context must be at least 1{most}; got {context}.")
         windows, size = Windows.of(self.model, context), count_characters(options.data)
         heard = None if progress is None else lambda done: progress(done, size)
-        found = text_quality(self.model, self.codec, blocks(options.data), windows, heard)
+        found = text_quality(self.model, self.parts.codec, blocks(options.data), windows, heard)
         return self._scores(found, windows)
 
     @torch.no_grad()
     def _masked_scores(self, texts: Sequence[str]) -> Scores:
         """How well hidden tokens are said: 15 % of those of each segment, the same at each call."""
         found, tokens, right = 0.0, 0, 0
-        for ids in self.codec.encode_many(list(texts)):
+        for ids in self.parts.codec.encode_many(list(texts)):
             for number, part in enumerate(torch.tensor(ids, device=self.device).split(self.context)):
                 hidden, wanted = self.model.masked(part.unsqueeze(0), seed=number)
                 logits = self.model.logits(hidden).double()

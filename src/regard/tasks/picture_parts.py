@@ -9,16 +9,16 @@ from typing import Any, Self
 import numpy as np
 
 from regard.core.files import read_json, write_text
-from regard.core.settings import fields_of
 from regard.data.images import LARGEST_SIDE, ImageSize, Pixels
+from regard.data.labelled import Classes
 from regard.data.text import DataError
-from regard.tasks.task import Located
+from regard.tasks.task import Located, TaskParts
 
 IMAGE_FILE = "images.json"
 
 
 @dataclass(frozen=True)
-class PictureParts:
+class PictureParts(TaskParts):
     """The size of the pictures, their mean and deviation (of each channel, from 0 to 1).
 
     What a subclass adds (a tokenizer, classes) saves itself in a file of its name.
@@ -32,24 +32,28 @@ class PictureParts:
         """Write images.json, and a file for each further part."""
         facts = {**asdict(self.size), "mean": self.mean, "deviation": self.deviation}
         write_text(folder / IMAGE_FILE, json.dumps(facts, indent=1))
-        for name in self.further():
-            getattr(self, name).save(folder / f"{name}.json")
+        super().save(folder)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Those in a folder."""
-        kinds = fields_of(cls)
-        more = {name: kinds[name].load(folder / f"{name}.json") for name in cls.further()}
-        return cls(*read_size(folder / IMAGE_FILE), **more)
+        return cls(*read_size(folder / IMAGE_FILE), **cls.loaded(folder))
 
     @classmethod
-    def further(cls) -> list[str]:
+    def saved(cls) -> list[str]:
         """The names of what a subclass adds."""
-        return [one.name for one in fields(cls)[len(fields(PictureParts)) :]]
+        return super().saved()[len(fields(PictureParts)) :]
 
     def sizes(self, classes: int) -> dict[str, Any]:
         """The settings of a model that come from the pictures."""
         return {**asdict(self.size), "classes": classes, "mean": self.mean, "deviation": self.deviation}
+
+
+@dataclass(frozen=True)
+class ImageParts(PictureParts):
+    """What is kept of the pictures, and the classes."""
+
+    classes: Classes
 
 
 def measured(

@@ -268,12 +268,6 @@ class PictureClassifier(PictureSystem):
     def facts(self) -> list[str]:
         return [f"{len(self.labels)} {self.kinds}", *super().facts]
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The names of the classes, or the answers, in the order of the logits."""
-        names: tuple[str, ...] = self.parts.classes.names
-        return names
-
     def classify(self, inputs: Sequence[Any], *, batch: int | None = None) -> list[Any]:
         """The class of each picture, or the answer to each question."""
         raise NotImplementedError

@@ -32,8 +32,6 @@ def table_columns(**names: tuple[str, ...]) -> Columns:
 class PictureTextData(TaskData):
     """Where the pictures and texts come from."""
 
-    files = ("train", "valid")
-
     pictures: int = setting(20_000, "Pictures of the generated set, each with a text.", least=2)
     train: str | None = file_setting("A table of pictures and texts.", "--data")
     valid: str | None = file_setting("Others to validate on; without them some are held out.", "--valid")
@@ -83,6 +81,8 @@ class PictureTextParts(PictureParts):
 class PictureTextTask(PictureTask):
     """A task whose examples are pictures with texts, from a table."""
 
+    Evaluation, Audit = PictureTextFiles, PictureTextAudit
+    Parts: type[PictureTextParts] = PictureTextParts
     corpus, epochs = "scenes", 40
     columns: Columns
 

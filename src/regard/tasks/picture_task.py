@@ -3,14 +3,12 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from regard.core.settings import setting
 from regard.data.images import ImageSize
 from regard.data.splits import Part, stride
 from regard.models.parts.convolutions import first_stride
-from regard.tasks.picture_parts import PictureParts
 from regard.tasks.task import Located, Task
 from regard.tasks.text_data import located
 from regard.training import CosineTraining
@@ -43,7 +41,6 @@ class PictureTask(Task):
     epochs: int  # how often pictures of files are seen,
     generated_epochs: int  # and generated ones, which are easy
     per_example = 1  # how much of training.tokens an example takes, about
-    Parts: type[PictureParts]
 
     # What differs between files
 
@@ -101,9 +98,6 @@ class PictureTask(Task):
             return self.from_files(files, size, lambda _: True, least)
         step = stride(self.count(train), data.held_out)
         return self.from_files(train, size, lambda i: (i % step == 0) == (part == "valid"), 2)
-
-    def load_parts(self, folder: Path) -> Any:
-        return self.Parts.load(folder)
 
 
 def completed(

@@ -38,8 +38,6 @@ PARTS = "points.json"
 class PointingData(TaskData):
     """Where the problems come from."""
 
-    files = ("train", "valid")
-
     corpus: str | None = setting(
         None, "Generated problems; convex_hull, where there is no file.", option="--corpus"
     )
@@ -115,6 +113,18 @@ class PointingParts:
         """Write points.json."""
         write_text(folder / PARTS, json.dumps(vars(self), indent=1))
 
+    @classmethod
+    def load(cls, folder: Path) -> "PointingParts":
+        """Those in a folder."""
+        try:
+            found = from_dict(cls, read_json(folder / PARTS))
+            known = len(found.mean) == found.coordinates and np.isfinite(found.mean).all()
+            if not known or not 0 < found.scale < np.inf or not 1 <= found.most < LARGEST:
+                raise ValueError
+            return found
+        except (OSError, ValueError, TypeError, LookupError, AttributeError):
+            raise DataError(f"{folder / PARTS}: not what a run of pointing has written.") from None
+
     def scaled(self, points: Sequence[Sequence[float]]) -> Any:
         """Points with mean 0 and spread 1 in the training problems: (n, coordinates)."""
         return (np.asarray(points, dtype=np.float64) - self.mean) / self.scale
@@ -124,11 +134,10 @@ class PointingTask(Task):
     """From problems to a model that points."""
 
     name = "pointing"
-    says = "Train a model into DIR that points at its input: sorting, convex hulls, tours."
     makes, examples, unit = "pointer", "problems", "problems"
     Settings, Evaluation, Asking = PointingSettings, PointingEvaluation, PointingAsking
     models, default_model = POINTERS, "pointer_network"
-    corpora = POINTED
+    corpora, Parts = POINTED, PointingParts
     model_options: Mapping[str, str] = {
         "map": "Any differentiable row map of `regard maps`.",
         "encoder": "With pointer_network: set (self-attention without positions) or lstm, the paper's.",
@@ -189,16 +198,6 @@ class PointingTask(Task):
         mean = np.broadcast_to(mean, (max(coordinates, 1),))
         return PointingParts(coordinates, once, every, most, tuple(mean.tolist()), spread or 1.0)
 
-    def load_parts(self, folder: Path) -> PointingParts:
-        try:
-            found = from_dict(PointingParts, read_json(folder / PARTS))
-            known = len(found.mean) == found.coordinates and np.isfinite(found.mean).all()
-            if not known or not 0 < found.scale < np.inf or not 1 <= found.most < LARGEST:
-                raise ValueError
-            return found
-        except (OSError, ValueError, TypeError, LookupError, AttributeError):
-            raise DataError(f"{folder / PARTS}: not what a run of pointing has written.") from None
-
     def fields(self, settings: PointingSettings, parts: PointingParts) -> dict[str, Field]:
         """The points, and the positions, 1 for the first."""
         return {"points": Field("<f4", (None, parts.coordinates)), "answer": Field("<u2")}
@@ -239,13 +238,6 @@ class PointingTask(Task):
         said, wanted = (nn.functional.pad(one, (0, k - one.shape[1])) for one in (said, answers))
         right = int((said == wanted).all(-1).sum())
         return {"loss": model.loss(points, lengths, answers, counts).item(), "accuracy": right}, len(batch)
-
-    def system(
-        self, model: Any, parts: PointingParts, settings: PointingSettings, folder: Path | None = None
-    ) -> Any:
-        from regard.tasks.pointer import Pointer
-
-        return Pointer(model, parts, settings, folder)
 
 
 def problem_of(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:

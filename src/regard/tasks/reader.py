@@ -13,7 +13,7 @@ from regard.core.errors import RunError
 from regard.core.files import write_text
 from regard.data.byte_level import Span
 from regard.data.padding import batches_by_length, padded
-from regard.data.questions import LeftOut, Question, located_questions
+from regard.data.questions import LeftOut, PassageQuestion, located_questions
 from regard.data.segments import SPACES, Segments
 from regard.data.text import DataError
 from regard.data.text_lines import whole_text
@@ -214,11 +214,11 @@ class Reader(System):
 
     # Scores and audits
 
-    def score(self, examples: Sequence[Question], **options: Any) -> Scores:
+    def score(self, examples: Sequence[PassageQuestion], **options: Any) -> Scores:
         """Exact match and F1 of the answers, per cent, as SQuAD's script has them."""
         return self._scored(examples, self.answer([(one.passage, one.question) for one in examples]))
 
-    def _scored(self, examples: Sequence[Question], answers: Sequence[ReadAnswer]) -> Scores:
+    def _scored(self, examples: Sequence[PassageQuestion], answers: Sequence[ReadAnswer]) -> Scores:
         both = [(one.said, example.answers) for one, example in zip(answers, examples, strict=True)]
         count = max(len(both), 1)
         exact = 100 * sum(exact_match(*pair) for pair in both) / count

@@ -24,7 +24,7 @@ from regard.data.cooccurrence import cooccurrence_vectors
 from regard.data.corpora import PASSAGES
 from regard.data.encoded import Encoded
 from regard.data.fields import Field, Row, token_field
-from regard.data.questions import LeftOut, Question, held_out_part, located_questions
+from regard.data.questions import LeftOut, PassageQuestion, held_out_part, located_questions
 from regard.data.splits import Part
 from regard.data.text import DataError
 from regard.data.tokenizer import Tokenizer
@@ -48,8 +48,6 @@ QUESTIONS = "Questions: SQuAD's .json, or cloze questions in .jsonl or CBT's .tx
 @dataclass(frozen=True)
 class ReadingData(TextData):
     """Where passages and questions come from, and how they are cut into tokens."""
-
-    files = ("train", "valid")
 
     questions: int = setting(20_000, "Questions of the generated corpus.", least=1)
     train: str | None = file_setting(QUESTIONS, "--data")
@@ -148,17 +146,23 @@ class ReadingParts:
             with beside(folder / VECTORS) as draft:
                 save_tensors({"vectors": self.vectors}, draft)
 
+    @classmethod
+    def load(cls, folder: Path) -> "ReadingParts":
+        """Those in a folder."""
+        there = (folder / VECTORS).exists()
+        vectors = load_tensors(folder / VECTORS).get("vectors") if there else None
+        return cls(Tokenizer.load(folder / TOKENIZER), vectors)
+
 
 class ReadingTask(Task):
     """From questions about passages to a reader."""
 
     name = "reading"
-    says = "Train a reader into DIR; `regard answer DIR` then answers questions about a passage."
     makes, examples, unit = "reader", "questions", "questions"
     Settings, Evaluation = ReadingSettings, ReadingEvaluation
     Audit, Asking = ReadingAudit, ReadingAsking
     models, default_model = READERS, "dynamic_coattention"
-    corpora = PASSAGES
+    corpora, Parts = PASSAGES, ReadingParts
     command_examples = (
         "regard train reading --data train.json --valid dev.json --out runs/reader",
         "regard train reading --data policies.json.gz --model one_way --out runs/one-way",
@@ -215,11 +219,6 @@ class ReadingTask(Task):
         )
         return ReadingParts(tokenizer, vectors)
 
-    def load_parts(self, folder: Path) -> ReadingParts:
-        there = (folder / VECTORS).exists()
-        vectors = load_tensors(folder / VECTORS).get("vectors") if there else None
-        return ReadingParts(Tokenizer.load(folder / TOKENIZER), vectors)
-
     def fields(self, settings: ReadingSettings, parts: ReadingParts) -> dict[str, Field]:
         """The tokens of both texts, their features, and first and last token of each right answer."""
         tokens, features = token_field(len(parts.tokenizer)), Field("|u1", (None, len(FEATURES)))
@@ -232,7 +231,7 @@ class ReadingTask(Task):
         }
 
     def encode(
-        self, settings: ReadingSettings, parts: ReadingParts, examples: Sequence[Question]
+        self, settings: ReadingSettings, parts: ReadingParts, examples: Sequence[PassageQuestion]
     ) -> list[Row | None]:
         codec = parts.codec
         encoded = codec.encode([(one.passage, one.question) for one in examples])
@@ -302,13 +301,6 @@ class ReadingTask(Task):
             "nll": surprise,
             "exact": exact.sum().item(),
         }, len(batch)
-
-    def system(
-        self, model: Any, parts: ReadingParts, settings: ReadingSettings, folder: Path | None = None
-    ) -> Any:
-        from regard.tasks.reader import Reader
-
-        return Reader(model, parts, settings, folder)
 
 
 def texts_of(batch: Batch) -> ReadTexts:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.core.errors import RunError
-from regard.data.questions import Question, located_questions
+from regard.data.questions import PassageQuestion, located_questions
 from regard.decoding.spans import span_scores
 from regard.models.readers.reader_model import SpanLogits
 from regard.models.subject import eval_mode
@@ -30,7 +30,9 @@ MOST = 200  # questions that are audited
 LEAST = -60.0  # the log-probability of a span that is not there
 
 
-def case_of_questions(system: Reader, items: Sequence[tuple[str, str] | Question], **more: Any) -> Case:
+def case_of_questions(
+    system: Reader, items: Sequence[tuple[str, str] | PassageQuestion], **more: Any
+) -> Case:
     """The case of a reader and questions about passages."""
     if isinstance(items, str) or not items:
         raise ValueError("questions are needed: a list of at least one (passage, question).")
@@ -38,7 +40,7 @@ def case_of_questions(system: Reader, items: Sequence[tuple[str, str] | Question
     if not paths:
         name = system.settings.model["name"]
         raise RunError(f"the reader {name} has no attention over the passage that could be audited.")
-    pairs = [(one.passage, one.question) if isinstance(one, Question) else one for one in items]
+    pairs = [(one.passage, one.question) if isinstance(one, PassageQuestion) else one for one in items]
     texts = [answer.texts for answer in system.answer(pairs)]
     spans = _candidates(system, texts)
 
@@ -99,7 +101,7 @@ def case_of_questions(system: Reader, items: Sequence[tuple[str, str] | Question
         found: Tensor = (slope * x).sum(-1).abs().detach()
         return found
 
-    labelled = [one for one in items if isinstance(one, Question)]
+    labelled = [one for one in items if isinstance(one, PassageQuestion)]
     if len(labelled) == len(items):
         more.setdefault("highlights", [_marked(*both) for both in zip(labelled, texts, strict=True)])
     return Case(
@@ -163,7 +165,7 @@ def _without(texts: EncodedTexts, kept: Sequence[Any]) -> EncodedTexts:
     )
 
 
-def _marked(question: Question, texts: EncodedTexts) -> list[bool]:
+def _marked(question: PassageQuestion, texts: EncodedTexts) -> list[bool]:
     """Which tokens of the passage are part of a right answer: what people find decisive."""
     found = [False] * len(texts.tokens)
     for span in question.spans:

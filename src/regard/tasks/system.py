@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from regard.attention import Attended, concat_steps
 from regard.core.errors import RunError, WeightsError
 from regard.core.tokens import UNK
+from regard.data.labelled import Classes
 from regard.data.segments import Segments, Span, segments
 from regard.data.tokenizer import Tokenizer
 from regard.recording import Record, intervene, record
@@ -210,6 +211,12 @@ class System:
         if found is None:
             raise RunError(f"a {self.task.makes} has no tokenizer.")
         return found
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of its classes, in the order of the logits; none if it has no classes."""
+        classes: Classes | None = getattr(self.parts, "classes", None)
+        return () if classes is None else classes.names
 
     def segments(self, text: str, spans: Sequence[Span] | None = None) -> Segments:
         """The tokens and words of a text that it reads; `spans` are its words, if they are known."""

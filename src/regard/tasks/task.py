@@ -11,9 +11,10 @@ commands, page, explanations, audits) knows tasks and systems by these names alo
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,7 @@ from regard.data.encoded import Encoded
 from regard.data.fields import Field, Row
 from regard.data.splits import Part
 from regard.models.entries import Entry
+from regard.tasks import SAYS, SYSTEMS
 from regard.training.processes import Team
 from regard.training.rank_batches import RankBatches
 
@@ -39,12 +41,30 @@ Say = Callable[[str], None]
 Located = tuple[str, Any]  # where an example stands ("train.tsv, line 3"), and the example
 
 
-class Parts(Protocol):
+@dataclass(frozen=True)
+class TaskParts:
     """What is made from the training examples and kept beside the weights: tokenizers, labels."""
 
     def save(self, folder: Path) -> None:
-        """Write them into the folder of a run, each file whole or not at all."""
-        ...
+        """Write them into the folder of a run, each into a file of its name, whole or not at all."""
+        for name in self.saved():
+            getattr(self, name).save(folder / f"{name}.json")
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Those in a folder."""
+        return cls(**cls.loaded(folder))
+
+    @classmethod
+    def loaded(cls, folder: Path) -> dict[str, Any]:
+        """Those that have files of their own, by name."""
+        kinds = fields_of(cls)
+        return {name: kinds[name].load(folder / f"{name}.json") for name in cls.saved()}
+
+    @classmethod
+    def saved(cls) -> list[str]:
+        """The names of the parts that have files of their own."""
+        return [one.name for one in fields(cls)]
 
 
 @dataclass(frozen=True)
@@ -52,7 +72,7 @@ class TaskData(SettingsGroup):
     """Where examples come from: a generated corpus, or files."""
 
     group = "data"
-    files: ClassVar[tuple[str, ...]] = ()  # settings that name files; the first is the one to train on
+    files: ClassVar[tuple[str, ...]] = ("train", "valid")  # settings of files; the first is to train on
     needed: ClassVar[bool] = False  # whether one of the two must be given
 
     corpus: str | None = setting(
@@ -95,11 +115,11 @@ class Task:
     """One kind of problem that can be trained."""
 
     name: str  # what config.toml and `regard train NAME` say
-    says: str  # one sentence, for help
     makes: str  # what comes of it: "translator"
     examples: str  # what its examples are called: "pairs", "texts"
     unit: str = "examples"  # what losses and speed are counted in
     Settings: type[Any]  # TaskSettings with groups of its own
+    Parts: type[Any] = TaskParts  # tokenizers, labels …
     Evaluation: type[Any]  # options of `regard evaluate`: a frozen dataclass of `setting`s
     Audit: type[Any] | None = None  # options of `regard audit`, likewise; None: it cannot be audited
     Asking: type[Any] | None = None  # options of `regard answer`, likewise; None: it answers no questions
@@ -116,6 +136,11 @@ class Task:
     # Names of settings groups in older config.toml files, and their names now.
     aliases: Mapping[str, str] = {}
 
+    @property
+    def says(self) -> str:
+        """One sentence, for help."""
+        return SAYS[self.name]
+
     # From files to encoded examples
 
     def read(self, settings: Any, part: Part) -> Iterator[Located]:
@@ -128,7 +153,7 @@ class Task:
 
     def load_parts(self, folder: Path) -> Any:
         """Those in the folder of a run."""
-        raise NotImplementedError
+        return self.Parts.load(folder)
 
     def fields(self, settings: Any, parts: Any) -> dict[str, Field]:
         """The named fields of an encoded example."""
@@ -248,11 +273,13 @@ class Task:
 
     def system(self, model: Any, parts: Any, settings: Any, folder: Path | None = None) -> "System":
         """The trained model, ready to answer."""
-        raise NotImplementedError
+        module, name = SYSTEMS[self.name].split(":")
+        found: System = getattr(import_module(module), name)(model, parts, settings, folder)
+        return found
 
     def suits(self, model: str) -> Mapping[str, Any]:
         """Settings of training that suit a model, in the place of the task's where they are not given."""
-        return {}
+        return getattr(self.models[model].kind, "suits", {})
 
     def resolve(self, values: Mapping[str, Any]) -> Any:
         """Settings from nested mappings, checked and filled in before any work is done."""

@@ -179,11 +179,10 @@ class TranslationTask(Task):
     """From sentence pairs to a translator."""
 
     name = "translation"
-    says = "Train a translator into DIR; `regard translate DIR` then uses it."
     makes, examples, unit = "translator", "pairs", "tokens"
     Settings, Evaluation, Audit = TranslationSettings, TranslationEvaluation, TranslationAudit
     models, default_model = TRANSLATORS, "transformer"
-    corpora = CORPORA
+    corpora, Parts = CORPORA, Tokenizers
     model_options: Mapping[str, str] = {
         **Task.model_options,
         "bias": "Structural bias: position, markov:K, fertility:K, global-fertility:γ, trace:γ; repeatable.",
@@ -228,9 +227,6 @@ class TranslationTask(Task):
             both = made(0, 1)
             return Tokenizers(both, both)
         return Tokenizers(made(0), made(1))
-
-    def load_parts(self, folder: Path) -> Tokenizers:
-        return Tokenizers.load(folder)
 
     def fields(self, settings: TranslationSettings, parts: Tokenizers) -> dict[str, Field]:
         """The tokens of both sentences; the target's end with EOS."""

@@ -8,7 +8,6 @@ to it), or are generated: shapes, and what stands beside one of them. Answers ar
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from torch import Tensor
@@ -23,14 +22,12 @@ from regard.data.fields import Field, Row, number_field, token_field
 from regard.data.images import Pixels
 from regard.data.labelled import Classes
 from regard.data.text import DataError
-from regard.models.visual_questions import QUESTION_MODELS
+from regard.models.visual_questions import VISUAL_QUESTION_MODELS
 from regard.tasks.class_scores import class_measures
 from regard.tasks.picture_parts import measured
 from regard.tasks.picture_tables import (
     ANY_PICTURES,
-    PictureTextAudit,
     PictureTextData,
-    PictureTextFiles,
     PictureTextParts,
     PictureTextTask,
     PictureTextTraining,
@@ -42,11 +39,10 @@ from regard.training.processes import Team
 from regard.training.rank_batches import RankBatches
 
 DATA = "Questions: .tsv, .csv or .jsonl with the columns image (a file), question and answer."
-COLUMNS = table_columns(question=("question",), answer=("answer", "label"))
 
 
 @dataclass(frozen=True)
-class QuestionData(PictureTextData):
+class VisualQuestionData(PictureTextData):
     """Where the pictures and questions come from."""
 
     pictures: int = setting(40_000, "Pictures of the generated set, each with a question.", least=2)
@@ -54,7 +50,7 @@ class QuestionData(PictureTextData):
 
 
 @dataclass(frozen=True)
-class QuestionTraining(PictureTextTraining):
+class VisualQuestionTraining(PictureTextTraining):
     """Settings of the loop."""
 
     tokens: int = setting(4096, "Words of questions in a batch at most, padding included.", least=1)
@@ -64,14 +60,14 @@ class QuestionTraining(PictureTextTraining):
 
 
 @dataclass(frozen=True)
-class QuestionSettings(TaskSettings):
-    data: QuestionData = setting(factory=QuestionData)
+class VisualQuestionSettings(TaskSettings):
+    data: VisualQuestionData = setting(factory=VisualQuestionData)
     task: Literal["visual_question"] = "visual_question"
-    training: QuestionTraining = setting(factory=QuestionTraining)
+    training: VisualQuestionTraining = setting(factory=VisualQuestionTraining)
 
 
 @dataclass(frozen=True)
-class QuestionParts(PictureTextParts):
+class VisualQuestionParts(PictureTextParts):
     """What is kept of the pictures, the tokenizer of the questions, and the answers."""
 
     classes: Classes
@@ -81,11 +77,10 @@ class VisualQuestionTask(PictureTextTask):
     """From questions about pictures to a model that answers them."""
 
     name = "visual_question"
-    says = "Train a model of questions about pictures into DIR: what is beside the red circle?"
     makes, examples, unit = "model of questions about pictures", "questions", "questions"
-    Settings, Evaluation, Audit = QuestionSettings, PictureTextFiles, PictureTextAudit
-    models, default_model = QUESTION_MODELS, "stacked_attention"
-    Parts, columns, corpora = QuestionParts, COLUMNS, ASKED
+    Settings, Parts = VisualQuestionSettings, VisualQuestionParts
+    models, default_model = VISUAL_QUESTION_MODELS, "stacked_attention"
+    corpora, columns = ASKED, table_columns(question=("question",), answer=("answer", "label"))
     example, generated_epochs, per_example = "question", 12, 10
     model_options: Mapping[str, str] = {
         **Task.model_options,
@@ -107,7 +102,7 @@ class VisualQuestionTask(PictureTextTask):
             raise DataError(f"{where}: the question or the answer is empty.")
         return Asked(pixels, question, answer)
 
-    def parts(self, settings: QuestionSettings, say: Say) -> QuestionParts:
+    def parts(self, settings: VisualQuestionSettings, say: Say) -> VisualQuestionParts:
         """The size, mean and deviation of the pictures, the tokenizer of the questions, and the answers."""
         said: list[tuple[str, str]] = []
         measures = measured(self.read(settings, "train"), lambda one: said.append((one.question, one.label)))
@@ -117,15 +112,15 @@ class VisualQuestionTask(PictureTextTask):
         classes = Classes(sorted(answers), False)
         for where, one in self.read(settings, "valid"):
             check_answer(classes, one, where)
-        return QuestionParts(*measures, make_tokenizer(texts, settings.data, say), classes)
+        return VisualQuestionParts(*measures, make_tokenizer(texts, settings.data, say), classes)
 
-    def fields(self, settings: QuestionSettings, parts: QuestionParts) -> dict[str, Field]:
+    def fields(self, settings: VisualQuestionSettings, parts: VisualQuestionParts) -> dict[str, Field]:
         """Bytes (c, h, w), the tokens of the question, and the number of the answer."""
         question = token_field(len(parts.tokenizer))
         return {"pixels": Field("|u1", parts.size.shape), "question": question, "label": number_field()}
 
     def encode(
-        self, settings: QuestionSettings, parts: QuestionParts, examples: Sequence[Asked]
+        self, settings: VisualQuestionSettings, parts: VisualQuestionParts, examples: Sequence[Asked]
     ) -> list[Row | None]:
         for one in examples:
             check_answer(parts.classes, one, f"the question {one.question[:40]!r}")
@@ -135,21 +130,21 @@ class VisualQuestionTask(PictureTextTask):
             for one, tokens in zip(examples, found, strict=True)
         ]
 
-    def batches(self, settings: QuestionSettings, encoded: Encoded, team: Team) -> Any:
+    def batches(self, settings: VisualQuestionSettings, encoded: Encoded, team: Team) -> Any:
         """Drawn at random: questions of one length are of one kind, and a step shall learn of all kinds."""
         training = settings.training
         pool = training.examples or POOL
         return RankBatches(encoded, training.tokens, settings.seed, team, training.examples, pool=pool)
 
-    def longest(self, settings: QuestionSettings) -> dict[str, int]:
+    def longest(self, settings: VisualQuestionSettings) -> dict[str, int]:
         return {"question": settings.data.longest}
 
-    def sizes(self, settings: QuestionSettings, parts: QuestionParts | None) -> dict[str, Any]:
+    def sizes(self, settings: VisualQuestionSettings, parts: VisualQuestionParts | None) -> dict[str, Any]:
         if parts is None:
             return {**ANY_PICTURES.sizes(classes=2), "vocabulary": 8}
         return {**parts.sizes(len(parts.classes.names)), "vocabulary": len(parts.tokenizer)}
 
-    def loss(self, settings: QuestionSettings, model: Any, batch: Batch) -> tuple[Tensor, int]:
+    def loss(self, settings: VisualQuestionSettings, model: Any, batch: Batch) -> tuple[Tensor, int]:
         """The sum of the losses of a batch, and the number of its questions."""
         logits = model(batch["pixels"], batch["question"], batch.lengths["question"]).float()
         smoothing = settings.training.smoothing
@@ -159,14 +154,6 @@ class VisualQuestionTask(PictureTextTask):
         """Loss and accuracy."""
         logits = model(batch["pixels"], batch["question"], batch.lengths["question"]).float()
         return class_measures(logits, batch["label"])
-
-    def system(
-        self, model: Any, parts: QuestionParts, settings: QuestionSettings, folder: Path | None = None
-    ) -> Any:
-        """A model that answers questions."""
-        from regard.tasks.question_system import QuestionSystem
-
-        return QuestionSystem(model, parts, settings, folder)
 
 
 def check_answer(classes: Classes, one: Asked, where: str) -> None:

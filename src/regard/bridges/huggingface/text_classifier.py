@@ -67,7 +67,7 @@ class TextClassifier(Classifier):
         if names is None:
             return self
         found = TextClassifier(self.model.theirs, self.model_tokenizer, self.name)
-        found.parts = TextParts(self.model_tokenizer, self.classes.renamed(names))
+        found.parts = TextParts(self.model_tokenizer, self.parts.classes.renamed(names))
         return found
 
     @property

@@ -12,7 +12,7 @@ from regard.data.corpora.agreement import agreement
 from regard.data.corpora.brackets import brackets
 from regard.data.corpora.glyphs import glyphs
 from regard.data.corpora.grammar import grammar
-from regard.data.corpora.hotels import hotels
+from regard.data.corpora.hotels import NOUNS, hotels
 from regard.data.corpora.passages import cloze, spans
 from regard.data.corpora.phrase import Pair
 from regard.data.corpora.phrases import phrases
@@ -24,7 +24,7 @@ from regard.data.corpora.story_questions import stories
 from regard.data.corpora.toys import copy, dictionary, reverse
 from regard.data.images import LabelledImage
 from regard.data.labelled import Labelled
-from regard.data.questions import Question
+from regard.data.questions import PassageQuestion
 from regard.data.stories import StoryQuestion
 
 Example = TypeVar("Example")
@@ -61,9 +61,7 @@ LABELLED: Table[Corpus[Labelled]] = _table(
     Corpus("sentiment", "Words in any order; one to three of them decide the class.", sentiment),
     Corpus("agreement", "The number of the subject, with other nouns around it.", agreement),
     Corpus("hotels", "Hotel reviews: the sentiment of most of three aspects.", hotels),
-    Corpus("hotels-location", "The same reviews: the location.", partial(hotels, aspect="location")),
-    Corpus("hotels-cleanliness", "The same reviews: the cleanliness.", partial(hotels, aspect="cleanliness")),
-    Corpus("hotels-service", "The same reviews: the service.", partial(hotels, aspect="service")),
+    *(Corpus(f"hotels-{one}", f"The same reviews: the {one}.", partial(hotels, aspect=one)) for one in NOUNS),
 )
 
 RUNNING: Table[Corpus[str]] = _table(
@@ -72,7 +70,7 @@ RUNNING: Table[Corpus[str]] = _table(
     Corpus("brackets", "Nested brackets of four kinds with letters between them.", brackets),
 )
 
-PASSAGES: Table[Corpus[Question]] = _table(
+PASSAGES: Table[Corpus[PassageQuestion]] = _table(
     "corpus of questions",
     Corpus("spans", "Facts about people, things, places and days; the answer is a span.", spans),
     Corpus("cloze", "Sentences about anonymous names, and one that leaves a name out.", cloze),

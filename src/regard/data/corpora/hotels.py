@@ -18,7 +18,7 @@ from regard.data.corpora.split import Split, stream
 from regard.data.labelled import Labelled
 
 Aspect = Literal["location", "cleanliness", "service"]
-NOUNS: dict[str, list[str]] = {
+NOUNS: dict[Aspect, list[str]] = {
     "location": ["location", "view", "street", "neighbourhood", "district", "square", "beach", "park"],
     "cleanliness": ["bathroom", "carpet", "bedding", "shower", "towels", "floor", "sheets", "housekeeping"],
     "service": ["staff", "waiter", "receptionist", "manager", "porter", "concierge", "welcome", "breakfast"],
@@ -43,7 +43,7 @@ def hotels(
 
     def draw(chance: Random) -> Labelled:
         good = {name: chance.random() < 0.5 for name in NOUNS}
-        said: list[str | None] = [*NOUNS, *[None] * int(chance.random() * (beside + 1))]
+        said: list[Aspect | None] = [*NOUNS, *[None] * int(chance.random() * (beside + 1))]
         chance.shuffle(said)
         text, spans = "", {}
         for name in said:

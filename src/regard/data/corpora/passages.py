@@ -21,7 +21,7 @@ from random import Random
 
 from regard.data.corpora.phrase import pick
 from regard.data.corpora.split import Split, stream
-from regard.data.questions import Question
+from regard.data.questions import PassageQuestion
 
 PEOPLE = ["Anna", "Bert", "Clara", "David", "Emma", "Felix", "Greta", "Hugo", "Ida", "Jonas", "Kate", "Leo"]
 DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
@@ -38,12 +38,12 @@ LEADS = [
 ]  # fmt: skip
 
 
-def spans(seed: int = 0, split: Split = "train") -> Iterator[Question]:
+def spans(seed: int = 0, split: Split = "train") -> Iterator[PassageQuestion]:
     """Passages with questions whose answer is a span."""
     return stream(_span, split, seed, "passage")
 
 
-def cloze(seed: int = 0, split: Split = "train") -> Iterator[Question]:
+def cloze(seed: int = 0, split: Split = "train") -> Iterator[PassageQuestion]:
     """Passages about anonymous names, with a sentence that leaves one out."""
     return stream(_cloze, split, seed, "passage")
 
@@ -52,7 +52,7 @@ def _some(what: list[str], count: int, chance: Random) -> list[str]:
     return chance.sample(what, count)
 
 
-def _span(chance: Random) -> Question:
+def _span(chance: Random) -> PassageQuestion:
     count = 4 + int(chance.random() * 3)
     people, days = _some(PEOPLE, count, chance), _some(DAYS, count, chance)
     people[1], days[2] = people[0], days[0]  # a fact of the same person, and one of the same day
@@ -82,10 +82,10 @@ def _span(chance: Random) -> Question:
         f"Where was {person} on {day} ?",
         f"Who {verb[0]} {things} on {day} ?",
     )[asked]
-    return Question(passage, question, (at,))
+    return PassageQuestion(passage, question, (at,))
 
 
-def _cloze(chance: Random) -> Question:
+def _cloze(chance: Random) -> PassageQuestion:
     names = _some([f"@entity{i}" for i in range(NAMES)], 6, chance)
     acts, facts = _some(ACTS, 5, chance), []
     for act in acts:
@@ -101,4 +101,4 @@ def _cloze(chance: Random) -> Question:
     while (at := passage.find(one, at + 1)) >= 0:
         if passage[at + len(one)] == " ":
             places.append((at, at + len(one)))
-    return Question(passage, f"{lead} @placeholder {act} {other} .", tuple(places))
+    return PassageQuestion(passage, f"{lead} @placeholder {act} {other} .", tuple(places))

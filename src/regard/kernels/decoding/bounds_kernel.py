@@ -71,6 +71,17 @@ def put_bounds(total: Any, scale: Any, error: Any, facts: Any, row: int, bounds:
 
 
 @inlined
+def put_three(
+    a: Any, b: Any, c: Any, scale: Any, error: Any, facts: Any, row: int, bounds: Any, j: int
+) -> None:
+    """The bounds of the keys j … j + 7 for the queries row … row + 2."""
+    room = bounds.shape[1]
+    put_bounds(a, scale, error, facts, row, bounds, row * room + j)
+    put_bounds(b, scale, error, facts, row + 1, bounds, (row + 1) * room + j)
+    put_bounds(c, scale, error, facts, row + 2, bounds, (row + 2) * room + j)
+
+
+@inlined
 def scan4_pairs(
     packed: Any, scales: Any, errors: Any, codes: Any, wide: int, facts: Any, rows: int, first: int,
     last: int, bounds: Any,
@@ -96,9 +107,7 @@ def scan4_pairs(
                     y = plus(y, byte_products(k, four_bytes(codes, q + quads + 1)))
                     z = plus(z, byte_products(k, four_bytes(codes, q + 2 * quads + 1)))
                 a, b, c = plus(a, pair_sums(x)), plus(b, pair_sums(y)), plus(c, pair_sums(z))
-            put_bounds(a, scale, error, facts, row, bounds, row * room + j)
-            put_bounds(b, scale, error, facts, row + 1, bounds, (row + 1) * room + j)
-            put_bounds(c, scale, error, facts, row + 2, bounds, (row + 2) * room + j)
+            put_three(a, b, c, scale, error, facts, row, bounds, j)
             row += 3
         while row < rows:
             a = no_ints()
@@ -155,13 +164,9 @@ def scan4_dots(
                     a, b, c = dots(a, k, d), dots(b, k, e), dots(c, k, f)
                     x, y, z = dots(x, h, d), dots(y, h, e), dots(z, h, f)
             scale, error = load(scales, j), load(errors, j)
-            put_bounds(a, scale, error, facts, row, bounds, row * room + j)
-            put_bounds(b, scale, error, facts, row + 1, bounds, (row + 1) * room + j)
-            put_bounds(c, scale, error, facts, row + 2, bounds, (row + 2) * room + j)
+            put_three(a, b, c, scale, error, facts, row, bounds, j)
             scale, error = load(scales, other), load(errors, other)
-            put_bounds(x, scale, error, facts, row, bounds, row * room + other)
-            put_bounds(y, scale, error, facts, row + 1, bounds, (row + 1) * room + other)
-            put_bounds(z, scale, error, facts, row + 2, bounds, (row + 2) * room + other)
+            put_three(x, y, z, scale, error, facts, row, bounds, other)
             row += 3
         while row < rows:
             a = b = x = y = no_ints()
@@ -204,9 +209,7 @@ def scan7(
                     a = dots(a, k, four_bytes(codes, q))
                     b = dots(b, k, four_bytes(codes, q + quads))
                     c = dots(c, k, four_bytes(codes, q + 2 * quads))
-            put_bounds(a, scale, error, facts, row, bounds, row * room + j)
-            put_bounds(b, scale, error, facts, row + 1, bounds, (row + 1) * room + j)
-            put_bounds(c, scale, error, facts, row + 2, bounds, (row + 2) * room + j)
+            put_three(a, b, c, scale, error, facts, row, bounds, j)
             row += 3
         while row < rows:
             a = no_ints()

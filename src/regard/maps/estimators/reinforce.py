@@ -20,14 +20,7 @@ import torch
 from torch import Generator, Tensor
 
 from regard.core.shapes import check_rate
-from regard.maps.estimators.estimator import (
-    Estimator,
-    Note,
-    Vertices,
-    by_example,
-    draw,
-    log_softmax,
-)
+from regard.maps.estimators.estimator import Estimator, Note, Vertices, by_example, draw, log_softmax
 from regard.maps.softmax import softmax
 
 

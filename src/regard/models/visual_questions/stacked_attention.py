@@ -25,7 +25,7 @@ from regard.attention import Attention, resolve_score
 from regard.continuous import Density
 from regard.core.place import Place
 from regard.maps.continuous import Continuous
-from regard.models.entries import register_question_model
+from regard.models.entries import register_visual_question_model
 from regard.models.images.image_model import ImageModel, PictureTextConfig, Recorded
 from regard.models.parts.dropout_layer import Dropout
 from regard.models.parts.named_components import check_choice, make_map
@@ -49,7 +49,7 @@ class Config(PictureTextConfig):
     dropout: float = 0.0
 
 
-@register_question_model(Config)
+@register_visual_question_model(Config)
 class StackedAttention(ImageModel):
     """Convolutions, a GRU over the question, several looks at the cells, and a linear layer."""
 

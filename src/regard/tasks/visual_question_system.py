@@ -16,8 +16,8 @@ from regard.tasks.picture_tables import PictureTextAudit, PictureTextFiles
 from regard.tasks.system import Forward, Scores
 from regard.tasks.visual_question import (
     VISUAL_QUESTION,
-    QuestionParts,
-    QuestionSettings,
+    VisualQuestionParts,
+    VisualQuestionSettings,
     check_answer,
 )
 
@@ -51,13 +51,13 @@ class PictureAnswer(PictureClass):
         }
 
 
-class QuestionSystem(PictureClassifier):
+class VisualQuestionSystem(PictureClassifier):
     """A model with the size of its pictures, the tokenizer of questions, and the answers."""
 
     task, kinds, takes_second, heads = VISUAL_QUESTION, "answers", True, 1
     second_name = "Question"
-    parts: QuestionParts
-    settings: QuestionSettings
+    parts: VisualQuestionParts
+    settings: VisualQuestionSettings
 
     @property
     def purpose(self) -> str:
