@@ -4,7 +4,7 @@
 trained, which writes targets as long as it may (12 tokens). Each client has one connection and asks for
 another sentence whenever it has its answer. A full server answers 503 with Retry-After; a client then waits
 about as long. Anything but 200 and 503 is an error, and no error is allowed. Memory is of the server and its
-workers, which share most of it.
+workers, which share most of it; that of files, as libraries are, is not counted.
 """
 
 import asyncio
@@ -196,11 +196,15 @@ async def post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port:
 
 
 def mebibytes(pid: int) -> float:
-    """Resident memory of a process and of those it has started, each shared page counted once."""
+    """Resident memory of a process and of those it has started, each shared page counted once.
+
+    Pages of files are left out: libraries of torch alone have 200 MiB, and how much of them counts as ours
+    changes whenever another process that uses them starts or ends.
+    """
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
     except OSError:  # it has ended meanwhile, as workers do, or there is no such file here
         return 0.0 if Path("/proc/self/smaps_rollup").exists() else float("nan")
-    own = sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+    own = sum(int(line.split()[1]) for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:"))) / 1024
     return own + sum(mebibytes(int(child)) for child in children)

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -54,6 +54,7 @@ class OneLine(TyperGroup):
             return super().main(*args, **settings)
         try:
             _open_streams()
+            _check_arguments(settings.get("args") or (args[0] if args else None) or sys.argv[1:])
             code = super().main(*args, **settings)
             sys.stdout.flush()
         except typer.Abort:
@@ -87,6 +88,15 @@ def _open_streams() -> None:
             setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w"))  # noqa: SIM115
     if closed:
         fail("standard output is closed: there is no place for an answer.")
+
+
+def _check_arguments(arguments: Iterable[str]) -> None:
+    """Refuse bytes that are no UTF-8: neither the settings of a run nor an answer could hold them."""
+    for one in arguments:
+        try:
+            one.encode()
+        except UnicodeEncodeError:
+            fail(f"arguments must be UTF-8; got {one!r}.")
 
 
 def _give_up(line: str) -> NoReturn:

@@ -54,10 +54,14 @@ def command(task: "Task") -> Any:
     places = placed_options(task)
 
     def work(**typed: Any) -> None:
+        from regard.data.text_lines import check_no_pipe
+
         groups: dict[str, dict[str, Any]] = {}
         with exit_on_training_error(f"regard train {task.name}", typed["out"]), as_typed(places, typed):
             for name, (group, key, read, _) in places.items():
                 value = typed.pop(name)
+                if isinstance(value, Path):
+                    check_no_pipe(value)
                 if value is not None and value is not False and value != []:
                     found = read(value) if read is not None else value  # an option may stand for several
                     groups.setdefault(group, {}).update(found if isinstance(found, dict) else {key: found})

@@ -139,9 +139,22 @@ def fitted(kind: Any, value: Any, name: str) -> Any:
         except (ValueError, OverflowError):
             pass
     if isinstance(kind, type) and isinstance(value, kind) and not (kind is int and value is True):
-        return value
+        if isinstance(value, str):
+            _check_text(value, name)
+        if not isinstance(value, int) or abs(value) < WHOLE:
+            return value
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
     raise SettingsError(f"{name} must be {words.get(kind, kind)}; got {value!r}.")
+
+
+def _check_text(value: str, name: str) -> None:
+    """Refuse what no name of a file and no file of settings can hold."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise SettingsError(f"{name} must be UTF-8 text; got {value!r}.") from None
+    if "\0" in value:
+        raise SettingsError(f"{name} must be text without NUL; got {value!r}.")
 
 
 def to_dict(settings: Any) -> dict[str, Any]:

@@ -42,6 +42,12 @@ def located_lines(path: str | Path) -> Iterator[tuple[str, str]]:
         raise DataError(f"{path}: the file is empty.")
 
 
+def check_no_pipe(path: str | Path) -> None:
+    """Refuse a pipe in the place of a file that is read more than once; it may have no writer, too."""
+    if Path(path).is_fifo():
+        raise DataError(f"{path}: this is a pipe, and training reads its files more than once.")
+
+
 @contextmanager
 def opened(path: Path, place: Callable[[], str] | None = None) -> Iterator[IO[bytes]]:
     """A plain or .gz file to read; a DataError says what goes wrong, and the `place` in a broken .gz."""

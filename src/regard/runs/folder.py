@@ -15,6 +15,7 @@ from regard.core.files import DRAFT, check_regular, remove_drafts, write_text
 from regard.core.settings import different, facts_of, read_toml, to_dict, toml
 from regard.core.weights import load_tensors, shapes_of
 from regard.data.text import DataError
+from regard.data.text_lines import check_no_pipe
 from regard.runs.lock import LOCK
 from regard.tasks import OLD_NAMES, TASKS
 from regard.tasks.system import System
@@ -147,7 +148,10 @@ def run_facts(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def file_digests(settings: Any) -> dict[str, str]:
-    """SHA-256 of the files that the settings of the data name, by setting; of those that can be read."""
+    """SHA-256 of the files that the settings of the data name, by setting; of those that can be read.
+
+    A pipe is refused: a run reads its files more than once.
+    """
     found: dict[str, str] = {}
     for name, facts in facts_of(type(settings.data)).items():
         given = getattr(settings.data, name)
@@ -157,6 +161,7 @@ def file_digests(settings: Any) -> dict[str, str]:
         digests = []
         with suppress(OSError):  # whoever reads it says so
             for path in paths:
+                check_no_pipe(path)
                 check_regular(path)
                 with open(path, "rb") as file:
                     digests.append(hashlib.file_digest(file, "sha256").hexdigest())

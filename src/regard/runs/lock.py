@@ -56,6 +56,9 @@ def _held(folder: Path) -> int:
     while True:
         try:
             folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"{folder} cannot be written into: {error.strerror}.") from None
+        try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW, 0o666)
         except FileNotFoundError:  # removed by a start that failed at this moment
             continue

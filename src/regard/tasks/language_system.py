@@ -216,6 +216,8 @@ class LanguageSystem(System):
         cache: CachePointer | None = None,
     ) -> Iterator[tuple[int, float]]:
         """Tokens that follow the tokens `ids`, and the log-probability of each by the model."""
+        if temperature > 0 and not 1e-6 <= temperature <= 1e6:
+            raise ValueError(f"temperature must be 0, or from 1e-6 to 1e6; got {temperature}.")
         if steps < 0 or top_k < 0 or not 0 < top_p <= 1 or not temperature >= 0:
             raise ValueError(
                 "steps, temperature and top_k must be at least 0 and top_p in (0, 1]; "

@@ -91,6 +91,12 @@ class TaskData(SettingsGroup):
             raise SettingsError(
                 f"data.{given[0]} is for files of your own: data.{self.files[0]} must be given too."
             )
+        validation = [name for name in self.files if name.startswith("valid")]
+        alone = [name for name in validation if name in given]
+        if alone and validation[0] not in given:
+            raise SettingsError(
+                f"data.{alone[0]} alone is not enough: data.{validation[0]} must be given too."
+            )
 
     @property
     def generated(self) -> bool:
@@ -109,6 +115,10 @@ class TaskSettings:
     )
     model: dict[str, Any] = setting(factory=dict, says="Its name, and the settings of its Config.")
     training: Any = None
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise SettingsError(f"seed must be at least 0; got {self.seed}.")
 
 
 class Task:
