@@ -46,6 +46,7 @@ def load(path: Path, device: str = "cpu") -> System:
 
 def system_of(theirs: Any, tokenizer: Any, name: str = "") -> System:
     """A model and a tokenizer of transformers as a system; unless it is swapped already, with softmax."""
+    theirs = getattr(theirs, "_orig_mod", theirs)  # of torch.compile
     kind, found = type(theirs).__name__, attentions_of(theirs)
     name = name or kind
     if not found:
@@ -85,13 +86,16 @@ def load_tokenizer(path: Path) -> Any:
         config = transformers.AutoConfig.from_pretrained(where, **place)
         _check_reads_text(_auto_class(config, "gguf_file" in place))
         try:
-            return transformers.AutoTokenizer.from_pretrained(where, **place)
-        except (OSError, ValueError) as error:
+            found = transformers.AutoTokenizer.from_pretrained(where, **place)
+        except (OSError, ValueError):
             if "gguf_file" in place:
                 raise
-            raise RunError(
-                f"hf:{path} has no tokenizer that can be opened: tokenizer.save_pretrained puts one there."
-            ) from error
+            found = None
+    if found is None or len(found) <= len(set(found.all_special_ids)):  # transformers makes an empty one
+        raise RunError(
+            f"hf:{path} has no tokenizer that can be opened: tokenizer.save_pretrained puts one there."
+        )
+    return found
 
 
 def copy_preparation(path: Path, out: Path) -> None:

@@ -74,6 +74,7 @@ class SequenceToSequence(System):
 
     def _written(self, text: str, tokens: int, options: dict[str, Any]) -> Continuation:
         (ids,) = self.parts.encode_many([text])
+        tokens = tokens if self.parts.most is None else min(tokens, self.parts.most - 1)  # one begins
         given = torch.tensor([[*self.parts.before, *ids, *self.parts.after]], device=self.device)
         wanted = {"do_sample": False, "num_beams": 1, "max_new_tokens": tokens, **options}
         wanted = {"forced_eos_token_id": None, **wanted}  # the last of so many tokens need not be the end
