@@ -126,12 +126,17 @@ def test_agreement_says_which_methods_find_the_subject(tmp_path):
     rows = [("key", "Sing"), ("cabinet", "Sing"), ("keys", "Plur"), ("film", "Sing")]
     lines = "".join(f"1\t{word}\t_\tNOUN\t_\tNumber={number}\t_\t_\t_\t_\n" for word, number in rows)
     (tmp_path / "nouns.conllu").write_text(lines)
-    out, some = tmp_path / "table.md", ["attention", "leave_one_out"]
+    out, some = tmp_path / "table.md", ["attention", "leave_one_out", "integrated_gradients"]
     given = ["--data", tmp_path, "--nouns", tmp_path / "nouns.conllu", "--out", out, "--only", *some]
     run("agreement.py", f"hf:{folder('language', tmp_path)}", *given)
     said = out.read_text(encoding="utf-8")
     assert "of 2 usable sentences" in said and "of the weight" in said
-    assert re.search(r"\| leave_one_out \| [01]\.\d\d \(0\.\d\d–1?0?\.\d\d\) ", said)
+    cell = r"[01]\.\d\d \([01]\.\d\d–[01]\.\d\d\)"
+    for name in some:
+        assert re.search(rf"\| {name} \| {cell} \| {cell} \| {cell} \|", said)
+    assert re.search(r"\(the first noun\) \| 1\.00 .* \| 1\.00 .* \| 1\.00 \(", said)
+    assert re.search(r"\(the last noun\) \| 0\.00 .* \| 0\.00 .* \| 0\.00 \(", said)
+    assert re.search(r"\(a word at random\) \| 0\.20 .* \| 0\.25 .* \| 0\.50 \(", said)
 
 
 def test_receptive_fields_are_audited_and_what_is_known_is_not_trained_again(tmp_path):

@@ -184,6 +184,9 @@ def test_a_forward_pass_is_measured_in_turn(tmp_path, monkeypatch):
     command = ["bench", "swapped-model", path, "--quick", "--json", "--cpu-time", "--only", "entmax15"]
     (row,) = json.loads(CliRunner().invoke(app, command, catch_exceptions=False).stdout)
     assert row["group"] == "entmax15" and row["command"].endswith(" --cpu-time")
+    command = ["bench", "swapped-model", path, "--quick"]
+    found = CliRunner().invoke(app, command, catch_exceptions=False, env={"COLUMNS": "150"})
+    assert found.exit_code == 0 and "12 × 12" in found.output and "16 × 16" in found.output
     text.write_text("the key")
     found = CliRunner().invoke(app, ["bench", "swapped-model", path, "--text", str(text), "--quick"])
     assert found.exit_code == 2 and "are needed" in found.output

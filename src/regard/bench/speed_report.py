@@ -24,7 +24,7 @@ def duration(seconds: float) -> str:
 
 def cells(row: Row) -> list[str]:
     """One result as the cells of a table with HEADINGS."""
-    size = "" if row["n"] is None else f"{row['rows']:,} × {row['n']:,}"
+    size = " × ".join(f"{count:,}" for count in (row["rows"], row["n"]) if count is not None)
     amount = duration(row["seconds"]) if row["mebibytes"] is None else f"{row['mebibytes']:.0f} MiB"
     support = "" if row["support"] is None else f"{row['support']:.1f}"
     limit = "" if row["limit"] is None else f"≤ {ratio(row['limit'])}"

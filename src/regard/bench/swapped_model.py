@@ -46,7 +46,7 @@ def cases(path: Path, text: Path | None, only: Sequence[str] | None = None) -> l
     def timed(map: str, n: int, temperature: float, limit: float) -> TimedCase:
         says = f"forward of {path.name}, {map} through us"
         run = measured(lambda: opened(n), map, temperature)
-        return TimedCase(map, Claim(says, "sdpa, softmax", limit), says, run, n=n)
+        return TimedCase(map, Claim(says, "sdpa, softmax", limit), says, run, rows=n, n=n)
 
     return [timed(*one) for one in CASES if one[0] in (only or GROUPS)]
 

@@ -73,6 +73,8 @@ def explain(
     """
     if by not in WAYS:
         fail(f'no way "{by}". Known: {", ".join(WAYS)}.')
+    if against is not None and target is None:
+        fail("--against is what --target is compared with: give --target, too.")
     check_picture(out)
     names = list(dict.fromkeys(method or ["attention"]))
     options = {name: _options(METHODS[name], by, hold_attention) for name in names}
@@ -99,7 +101,7 @@ def explain(
     for table in _tables(found, screen.width, system.units.removesuffix("s")):
         screen.print(table)
     if any(score < 0 for one in found for score in one.scores):
-        what = found[0].label if len(said) == 1 else "the word"
+        what = label or (found[0].label if len(said) == 1 else "the word")
         say(f"{AGAINST} below 0: evidence against {what}", screen)
     if out is not None:
         say(out)

@@ -16,6 +16,7 @@ from regard.analyses.read_weights import self_attentions
 from regard.analyses.tokenized import tokenize
 from regard.cli.app import app, console, fail, plain_table
 from regard.cli.common import Device, Run, check_picture, exit_on_error, open_run, progress_bar, save_picture
+from regard.core.bridges import prefix_of
 from regard.data.labelled import USUAL, labelled
 from regard.data.text import lines
 from regard.runs.fit import prepare
@@ -66,6 +67,8 @@ def heads(
     if not prune and len(given) != 1:
         got = " and ".join(given) or "none"
         fail(f"one of --source, --data and --conllu is needed, sentences to look at, or --prune; got {got}.")
+    if prune and prefix_of(run):
+        fail(f"--prune trains a run again on its own data; {run} is trained elsewhere.")
     if prune and given:
         fail(f"--prune goes without {given[0]}: it takes the data of the run.")
     draw: Any = gates_view if prune else roles_view
@@ -83,7 +86,7 @@ def _roles(
     system = open_run(run, device)
     texts: list[Any]
     if data is not None:
-        named = getattr(system.settings.data, "named", USUAL)  # its columns, as in training
+        named = getattr(getattr(system.settings, "data", None), "named", USUAL)  # its columns, as in training
         texts = [one.text for one in labelled(data, named)]
     else:
         texts = [*read_conllu(conllu)] if source is None else [*lines(source)]

@@ -63,7 +63,14 @@ def swap(
     if out.exists():
         fail(f"{out} is there already; choose another --out.")
     bridge_named("hf")  # says what to install, if it must
-    from regard.bridges.huggingface.opening import SWAPPED, TUNED, load_parts
+    from regard.bridges.huggingface.opening import (
+        SWAPPED,
+        TUNED,
+        bars_on_terminals,
+        copy_preparation,
+        load_model,
+        load_tokenizer,
+    )
     from regard.swap import swap as swap_maps
 
     if threads is not None:
@@ -71,7 +78,7 @@ def swap(
 
         torch.set_num_threads(threads)
     base = Path(str(model).partition(":")[2])
-    theirs, tokenizer = load_parts(base)
+    theirs = load_model(base)
     said: dict[str, Any] = {"base": str(base.resolve() if base.exists() else base), "map": map}
     if fit is None:
         from regard.bridges.huggingface.model_attentions import attentions_of, head_count
@@ -81,13 +88,14 @@ def swap(
         said["temperatures"] = {path: [temperature] * head_count(one) for path, one in every}
     else:
         said |= fitted(
-            theirs, tokenizer, map, fit, test, most=tokens, window=window, steps=steps, seed=seed,
+            theirs, load_tokenizer(base), map, fit, test, most=tokens, window=window, steps=steps, seed=seed,
             learn_alpha=learn_alpha, tune=tune,
         )  # fmt: skip
     out.mkdir(parents=True)
     if full:
-        theirs.save_pretrained(out)
-        tokenizer.save_pretrained(out)
+        with bars_on_terminals():
+            theirs.save_pretrained(out)
+        copy_preparation(base, out)
     elif said.get("tuned"):
         from safetensors.torch import save_file
 

@@ -1,5 +1,6 @@
 """Sequences of different lengths as one tensor, and which of them to compute together."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -16,11 +17,17 @@ def padded(rows: Sequence[Sequence[int]], device: str | torch.device = "cpu") ->
     return tokens.view(len(rows), n).to(device), torch.tensor(lengths, dtype=torch.long, device=device)
 
 
-def batches_by_length(lengths: Sequence[int], positions: int, most: int | None = None) -> Iterator[list[int]]:
-    """Indices of what is not empty, the shortest first, in batches of so many padded positions or fewer."""
+def batches_by_length(
+    lengths: Sequence[int], positions: int, most: int | None = None, stretch: float = math.inf
+) -> Iterator[list[int]]:
+    """Indices of what is not empty, the shortest first, in batches of so many padded positions or fewer.
+
+    A batch has at most `most` rows, and none is longer than `stretch` times its shortest.
+    """
     some: list[int] = []
     for i in sorted((i for i, n in enumerate(lengths) if n), key=lambda i: lengths[i]):
-        if some and (len(some) == most or (len(some) + 1) * lengths[i] > positions):
+        full = len(some) == most or (len(some) + 1) * lengths[i] > positions
+        if some and (full or lengths[i] > stretch * lengths[some[0]]):
             yield some
             some = []
         some.append(i)

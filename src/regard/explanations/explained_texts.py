@@ -19,6 +19,7 @@ from regard.views.words import words as words_view
 
 TARGETED = ("gradients", "outputs")  # what methods need that explain one class
 POSITIONS = 4096  # tokens that are explained at once, padding included
+STRETCH = 1.25  # the longest of them to the shortest: each is read many times, and padding with it
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def explain_texts(
     if label is not None and METHODS[method].needs in TARGETED:
         options["target"] = names.index(label)
     found: dict[int, Explanation] = {}
-    for some in batches_by_length(case.lengths.tolist(), POSITIONS):
+    for some in batches_by_length(case.lengths.tolist(), POSITIONS, stretch=STRETCH):
         what = case.subject([case.texts[i] for i in some], torch.tensor(some))
         if label is None and case.explained is not None and METHODS[method].needs in TARGETED:
             options["target"] = case.explained[some].to(what.inputs.device)

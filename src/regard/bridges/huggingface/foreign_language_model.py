@@ -97,7 +97,11 @@ class LanguageModel(System):
     def _continued(self, text: str, tokens: int, options: dict[str, Any]) -> Continuation:
         theirs, (ids,) = self.model.theirs, self.parts.encode_many([text])
         if not ids and not self.ahead:
-            raise ValueError("a text of no token cannot be continued.")
+            raise ValueError(f"the text {text!r} has no token: it cannot be continued.")
+        if self.parts.most is not None:
+            tokens = min(tokens, self.parts.most - len(self.parts.before) - len(ids))
+            if tokens < 1:
+                raise ValueError(f"the text fills all {self.parts.most:,} positions of the model.")
         given = torch.tensor([[*self.parts.before, *ids]], device=self.device)
         wanted = {"do_sample": False, "max_new_tokens": tokens, **options}
         end = self.parts.theirs.eos_token_id
@@ -181,6 +185,8 @@ class LanguageModel(System):
         seconds: list[list[int]] = []
         for text, wanted, other in texts:
             (ids,) = self.parts.encode_many([text])
+            if not ids:
+                raise ValueError(f"the text {text!r} has no token: there is nothing to explain or to audit.")
             if wanted is None:
                 best = self.forward([ids], [[]]).logits(0, -1).argmax()
                 shared, chosen = list[int](), [int(best)]

@@ -11,13 +11,14 @@ from regard.data.tokenizer import Tokenizer
 class ForeignTokenizer(Tokenizer):
     """Cuts texts as transformers' tokenizer does, without the special tokens it puts around them."""
 
-    def __init__(self, theirs: Any):
+    def __init__(self, theirs: Any, most: int | None = None):
         if not getattr(theirs, "is_fast", False):
             raise RunError(
                 f"{type(theirs).__name__} says nothing of where tokens stand; a fast one is needed."
             )
         self.theirs, self.inner, self.kind, self.ahead = theirs, theirs.backend_tokenizer, "bpe", ""
         self.before, self.after = self._around()
+        self.most = most  # positions that the model has; None: as many as one likes
 
     def _around(self) -> tuple[list[int], list[int]]:
         """The special tokens before and after a text."""
@@ -32,6 +33,13 @@ class ForeignTokenizer(Tokenizer):
         if not texts:
             return []
         found = self.theirs(list(texts), add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        for text, ids in zip(texts, found["input_ids"], strict=True):
+            count = len(self.before) + len(ids) + len(self.after)
+            if self.most is not None and count > self.most:
+                raise ValueError(
+                    f"the text that begins with {text[:30]!r} has {count:,} tokens, special ones included, "
+                    f"and the model has {self.most:,} positions: shorten it."
+                )
         pairs = zip(found["input_ids"], found["offset_mapping"], strict=True)
         return [(list(ids), [(int(a), int(b)) for a, b in spans]) for ids, spans in pairs]
 

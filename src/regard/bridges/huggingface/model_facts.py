@@ -13,6 +13,8 @@ from regard.bridges.huggingface.head_settings import settings_of
 from regard.bridges.huggingface.model_attentions import attentions_of, head_count
 from regard.recording import record
 
+TABLES = ("position_embeddings", "embed_positions", "wpe")  # what models call their vectors of positions
+
 
 @dataclass(frozen=True)
 class ForeignSettings:
@@ -41,6 +43,17 @@ def described(theirs: nn.Module) -> dict[str, Any]:
         "score": "scaled_dot",
         "map": " and ".join(maps),
     }
+
+
+def positions(theirs: nn.Module) -> int | None:
+    """How many positions a model can read; None where positions are no table, as rotary ones."""
+    found = []
+    for path, module in theirs.named_modules():
+        if path.rpartition(".")[2] in TABLES and isinstance(module, nn.Embedding):
+            start = 0 if module.padding_idx is None else module.padding_idx + 1  # RoBERTa counts from there
+            found.append(module.num_embeddings - start)
+    said = getattr(theirs.config, "max_position_embeddings", None)
+    return min([*found, *([said] if isinstance(said, int) else [])]) if found else None
 
 
 def sink_share(model: nn.Module, paths: Sequence[str], run: Any) -> float:

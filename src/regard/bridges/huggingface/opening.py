@@ -4,8 +4,10 @@ Nothing is downloaded: transformers is told to use what is there.
 """
 
 import json
+import shutil
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from regard.bridges.huggingface.fitting import put
 from regard.bridges.huggingface.foreign_language_model import LanguageModel
 from regard.bridges.huggingface.foreign_tokenizer import ForeignTokenizer
 from regard.bridges.huggingface.model_attentions import attentions_of, called_again, refused
+from regard.bridges.huggingface.model_facts import positions
 from regard.bridges.huggingface.sequence_to_sequence import SequenceToSequence
 from regard.bridges.huggingface.text_classifier import TextClassifier
 from regard.bridges.huggingface.text_encoder import TextEncoder
@@ -26,6 +29,8 @@ from regard.tasks.system import System
 
 SWAPPED = "regard.json"  # beside a model, or alone: its base, map and temperatures
 TUNED = "tuned.safetensors"  # beside it: weights of q and k that differ from the base's
+
+PREPARATION = ("preprocessor_config.json", "processor_config.json")  # of pictures and sound
 
 
 def opens(folder: Path) -> bool:
@@ -41,10 +46,13 @@ def load(path: Path, device: str = "cpu") -> System:
 
 def system_of(theirs: Any, tokenizer: Any, name: str = "") -> System:
     """A model and a tokenizer of transformers as a system; unless it is swapped already, with softmax."""
-    own, kind, found = ForeignTokenizer(tokenizer), type(theirs).__name__, attentions_of(theirs)
+    theirs = getattr(theirs, "_orig_mod", theirs)  # of torch.compile
+    kind, found = type(theirs).__name__, attentions_of(theirs)
     name = name or kind
     if not found:
         raise RunError(refused(kind))
+    _check_reads_text(type(theirs))
+    own = ForeignTokenizer(tokenizer, positions(theirs))
     if not all(attends(module) for module in found.values()):
         swap(theirs, "softmax")
     theirs.eval()
@@ -62,16 +70,52 @@ def system_of(theirs: Any, tokenizer: Any, name: str = "") -> System:
     if theirs.get_output_embeddings() is not None and kind.endswith(("ForCausalLM", "LMHeadModel")):
         return LanguageModel(theirs, own, name)
     if hasattr(theirs, "get_input_embeddings"):
-        return TextEncoder(theirs, own, name)
+        return TextEncoder(theirs.base_model, own, name)  # a head for words alone is left out
     raise RunError(f"{kind} is no classifier, language model, sequence-to-sequence model or text encoder.")
 
 
 def load_parts(path: Path) -> tuple[Any, Any]:
     """The model and the tokenizer at a path."""
+    return load_model(path), load_tokenizer(path)
+
+
+def load_tokenizer(path: Path) -> Any:
+    """The tokenizer at a path."""
     where, place = _place(_base(path))
     with _one_sentence(path):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(where, **place)
-    return load_model(path), tokenizer
+        config = transformers.AutoConfig.from_pretrained(where, **place)
+        _check_reads_text(_auto_class(config, "gguf_file" in place))
+        try:
+            found = transformers.AutoTokenizer.from_pretrained(where, **place)
+        except (OSError, ValueError):
+            if "gguf_file" in place:
+                raise
+            found = None
+    if found is None or len(found) <= len(set(found.all_special_ids)):  # transformers makes an empty one
+        raise RunError(
+            f"hf:{path} has no tokenizer that can be opened: tokenizer.save_pretrained puts one there."
+        )
+    return found
+
+
+def copy_preparation(path: Path, out: Path) -> None:
+    """Put what prepares a model's inputs beside it: its tokenizer; of pictures and sound, their settings."""
+    where, place = _place(_base(path))
+    for name in PREPARATION:
+        if (Path(where) / name).is_file():
+            shutil.copy(Path(where) / name, out)
+    with suppress(OSError, ValueError):  # a model of pictures has none
+        transformers.AutoTokenizer.from_pretrained(where, **place).save_pretrained(out)
+
+
+def _check_reads_text(kind: Any) -> None:
+    """Raise if a class of models, or the class that makes them, reads pictures or sound."""
+    what = getattr(kind, "main_input_name", "input_ids")
+    if what != "input_ids":
+        raise RunError(
+            f"{kind.__name__} reads {what}, not texts, and only texts can be asked about here; regard check "
+            "and regard swap work with it, and so do swap, record and intervene in Python."
+        )
 
 
 def load_model(path: Path) -> Any:
@@ -132,18 +176,43 @@ def _place(path: Path) -> tuple[str, dict[str, Any]]:
 def _one_sentence(path: Path) -> Iterator[None]:
     """Whatever transformers says of what it cannot open, as one line."""
     try:
-        yield
+        with bars_on_terminals():
+            yield
+    except RunError:
+        raise
     except (OSError, ValueError, ImportError, KeyError) as error:
+        if isinstance(error, OSError) and not path.exists():
+            raise RunError(
+                f"there is no folder {path}, and no model of that name in the cache of transformers."
+            ) from error
         what = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise RunError(f"hf:{path} cannot be opened: {what}") from error
 
 
+@contextmanager
+def bars_on_terminals() -> Iterator[None]:
+    """A block in which transformers draws no bar, unless somebody sees it."""
+    bars = transformers.utils.logging
+    if sys.stderr.isatty() or not bars.is_progress_bar_enabled():
+        yield
+        return
+    bars.disable_progress_bar()
+    try:
+        yield
+    finally:
+        bars.enable_progress_bar()
+
+
 def _auto_class(config: Any, gguf: bool) -> Any:
     named = (getattr(config, "architectures", None) or [""])[0]
+    if gguf:
+        return transformers.AutoModelForCausalLM
+    if isinstance(own := getattr(transformers, named, None), type):
+        return own  # with its head, whatever that is for
     if named.endswith("ForSequenceClassification"):
         return transformers.AutoModelForSequenceClassification
     if config.is_encoder_decoder:
         return transformers.AutoModelForSeq2SeqLM
-    if gguf or named.endswith(("ForCausalLM", "LMHeadModel")):
+    if named.endswith(("ForCausalLM", "LMHeadModel")):
         return transformers.AutoModelForCausalLM
     return transformers.AutoModel

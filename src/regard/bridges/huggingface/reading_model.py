@@ -11,7 +11,6 @@ language model they are two: of one token against another, or against all others
 for each text).
 """
 
-import inspect
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -135,13 +134,20 @@ class ReadingModel(ClassifierModel):
 
     def _next(self, given: dict[str, Tensor], last: Tensor) -> Tensor:
         """Logits of the next token (b, vocabulary), at the last position of each text."""
-        places, which = last.unique(return_inverse=True)
+        head = self.theirs.get_output_embeddings()
         rows = torch.arange(len(last), device=last.device)
-        if "logits_to_keep" in inspect.signature(self.theirs.forward).parameters:
-            found: Tensor = self.theirs(**given, logits_to_keep=places, use_cache=False).logits
-            return found[rows, which]
-        every: Tensor = self.theirs(**given, use_cache=False).logits
-        return every[rows, last]
+
+        def at_last(_: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:  # (b, n, d) to (b, 1, d)
+            if not inputs or inputs[0].dim() != 3 or inputs[0].shape[:2] != given["attention_mask"].shape:
+                return None
+            return (inputs[0][rows, last].unsqueeze(1), *inputs[1:])
+
+        hook = head.register_forward_pre_hook(at_last)
+        try:
+            found: Tensor = self.theirs(**given, use_cache=False).logits
+        finally:
+            hook.remove()
+        return found[:, 0] if found.shape[1] == 1 else found[rows, last]
 
 
 def choice(logits: Tensor, tokens: Tensor) -> Tensor:

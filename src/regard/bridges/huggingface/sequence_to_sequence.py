@@ -74,6 +74,7 @@ class SequenceToSequence(System):
 
     def _written(self, text: str, tokens: int, options: dict[str, Any]) -> Continuation:
         (ids,) = self.parts.encode_many([text])
+        tokens = tokens if self.parts.most is None else min(tokens, self.parts.most - 1)  # one begins
         given = torch.tensor([[*self.parts.before, *ids, *self.parts.after]], device=self.device)
         wanted = {"do_sample": False, "num_beams": 1, "max_new_tokens": tokens, **options}
         wanted = {"forced_eos_token_id": None, **wanted}  # the last of so many tokens need not be the end
@@ -117,9 +118,14 @@ class SequenceToSequence(System):
     def case(self, items: Sequence[str], *, step: int = 0, **more: Any) -> Case:
         """What the model writes to texts as its token number `step` (from 0), against all other tokens."""
         answers = self.answer(items, tokens=step + 1)
-        short = [one.text for one in answers if len(one.written) <= step]
-        if short:
-            raise ValueError(f"to {short[0]!r} it writes {step} tokens or fewer: there is no step {step}.")
+        for one in answers:
+            if not one.tokens:
+                raise ValueError(f"the text {one.text!r} has no token: there is nothing to explain or to audit.")
+            if not one.written:
+                raise ValueError(f"to {one.text!r} the model writes nothing: there is nothing to explain.")
+            if (count := len(one.written)) <= step:
+                few = f"{count} token{'s' if count > 1 else ''}, numbered from 0"
+                raise ValueError(f"to {one.text!r} the model writes {few}: there is no step {step}.")
         model = WritingModel(self.model, self.parts.before, self.parts.after).eval()
         tokens = [one.tokens for one in answers]
         words = [self.parts.pieces(one) for one in tokens]
@@ -135,7 +141,10 @@ class SequenceToSequence(System):
         return self.case(texts, step=options.step), f"{self.name} {options.step} {texts!r}"
 
     def asked_about(self, target: str, against: str | None) -> tuple[dict[str, Any], str | None]:
-        raise ValueError("an encoder–decoder is asked about what it writes, step by step: step=0, 1, …")
+        raise ValueError(
+            "an encoder–decoder is explained at a token that it writes itself, the first unless "
+            "system.case(texts, step=1) says another: target and against are for language models."
+        )
 
     def answer_weights(self, answer: Continuation) -> list[torch.Tensor]:
         paths, m = self.attention_paths["decoder_self"], len(answer.written)

@@ -12,6 +12,7 @@ from regard.bridges.huggingface.foreign_tokenizer import ForeignTokenizer
 from regard.bridges.huggingface.model_attentions import head_count
 from regard.bridges.huggingface.model_facts import ForeignSettings, described, home
 from regard.bridges.huggingface.reading_model import ReadingModel
+from regard.core.errors import RunError
 from regard.data.padding import padded
 from regard.tasks.system import Forward, System
 
@@ -64,6 +65,9 @@ class TextEncoder(System):
     @property
     def purpose(self) -> str:
         return f"Turns texts into vectors of {self.model.theirs.config.hidden_size} numbers."
+
+    def asked_about(self, target: str, against: str | None) -> tuple[dict[str, Any], str | None]:
+        raise RunError(f"a {self.task.makes} predicts nothing: {target!r} cannot be explained.")
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Embedding]:
         """The mean of the hidden states of each text, special tokens included."""
