@@ -21,7 +21,7 @@ def contexts(
     start: int, stop: int, query: Any, keys: Any, values: Any, places: Any, ends: Any, n: int, scale: float,
     answer: Any,
 ) -> None:  # fmt: skip
-    """Context answer (b, m, heads, d_v) of query (b, m, heads, d), for start ≤ sentence · heads + head < stop.
+    """Context (b, m, heads, d_v) of query (b, m, heads, d), for start ≤ sentence · heads + head < stop.
 
     Of the first numbers of keys and values, `places` (2, 3) has the steps from a sentence, a head and a key
     to the next; sentence i has ends[i] ≤ n keys.
