@@ -28,7 +28,11 @@ def test_equals_the_general_way(kind, hypotheses, n, width):
             chosen.select(order)  # its memory is in another order
             several = (
                 (source, mask, x),
-                (chosen, mask and Lengths(lengths[order]), x.view(3, hypotheses, -1)[order].view(-1, 1, width)),
+                (
+                    chosen,
+                    mask and Lengths(lengths[order]),
+                    x.view(3, hypotheses, -1)[order].view(-1, 1, width),
+                ),
             )
             for cache, seen, states in several:
                 assert takes_source(heads, states, seen, cache)

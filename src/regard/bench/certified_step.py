@@ -264,9 +264,11 @@ def _append(some: tuple[Layer, ...], n: int, effort: Effort) -> Measured:
     last = layer.keys[..., -1:, :].contiguous(), layer.values[..., -1:, :].contiguous()
 
     def append() -> None:
-        if len(growing) >= n + n // 4:
-            growing.crop(n)
         growing.append(*last)
+        if len(growing) > n + n // 4:  # new buffers; as every step does, ask for the codes of what is there
+            growing.crop(n)
+            growing.append(*last)
+            assert growing.codes is not None
 
     with torch.inference_mode():
         held, growing = _cache(layer), _cache(layer)
