@@ -1,4 +1,4 @@
-"""The bench of what a language model writes with a certified cache: its rows, on a model with random weights."""
+"""The bench of what a language model writes with a certified cache, on one with random weights."""
 
 import pytest
 import torch
