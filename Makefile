@@ -2,7 +2,8 @@
 # make test     lint, types and tests
 # make test-all the same with the long experiments
 # make check    make test, and the documentation
-# make bench    measure, then write the numbers into docs/benchmarks.md and README.md
+# make bench    measure, then write the numbers into docs/benchmarks.md and README.md; with KEYS=FILE (queries, keys
+#               and values of a model, see regard bench decoding --help) certified decoding too
 # make docs     the documentation, in docs/_build/html
 # make tables   write the generated tables of README.md and docs/ again
 # make images   train what the pictures show (minutes), and draw the pictures of README.md and docs/ again
@@ -54,6 +55,8 @@ bench: .venv/installed
 	$(BIN)/regard bench serving --json > .venv/serving.json
 	$(BIN)/regard bench drawing --json > .venv/drawing.json
 	$(BIN)/regard bench flow --json > .venv/flow.json
+	@test -z "$(KEYS)" || { OMP_NUM_THREADS=1 $(BIN)/regard bench decoding --keys "$(KEYS)" --cpu-time --json \
+	  > .venv/certified.json && mv .venv/certified.json docs/benchmarks/; }
 	mv $(addprefix .venv/,$(addsuffix .json,maps attention attention_one_thread structured training decoding serving drawing flow)) docs/benchmarks/
 	$(BIN)/python docs/generate.py
 

@@ -6,6 +6,7 @@ in use and the verdict of an audit are photographed in Chromium, where there is 
 """
 
 import ast
+import json
 import re
 import shutil
 import subprocess
@@ -85,6 +86,16 @@ def draw() -> None:
         shrink(ROOT / f"{name}.png", IMAGES / f"{name}.png")
 
 
+def draw_measured() -> None:
+    """The picture of docs/certified_decoding.md, from the rows that `make bench KEYS=FILE` left."""
+    from regard.bench.speed_report import curves
+    from regard.views import growth
+
+    rows = json.loads((DOCS / "benchmarks" / "certified.json").read_text(encoding="utf-8"))
+    growth(**curves(rows)).save(ROOT / "certified_decoding.png")
+    shrink(ROOT / "certified_decoding.png", IMAGES / "certified_decoding.png")
+
+
 def photograph() -> None:
     """The page of `regard serve` with a sentence and a click, and the verdict of the audit."""
     from playwright.sync_api import expect, sync_playwright
@@ -133,6 +144,7 @@ def shrink(drawn: Path, kept: Path) -> None:
 if __name__ == "__main__":
     train()
     draw()
+    draw_measured()
     photograph()
     PAGE.write_text(page(), encoding="utf-8")
     print(PAGE.name)

@@ -93,3 +93,21 @@ def test_gradients_flow_through_steps():
         strict=True,
     ):
         torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("width", "shared"), [(80, 4), (80, 2), (24, 4), (256, 1)])
+def test_softmax_of_hypotheses_that_were_reordered(kind, width, shared):
+    torch.manual_seed(0)
+    heads = MultiHead(width, 4, key_value_heads=shared).to(kind).eval()
+    past = Branches.start(6, torch.device("cpu"))
+    with torch.no_grad():
+        for t in range(1, 20):
+            x, past = torch.randn(6, 1, width, dtype=kind), past.select(torch.randint(6, (6,))).grown()
+            found = heads.step(x, past, 0)
+            keys, values = (y.repeat_interleave(4 // shared, 1) for y in past.of(0))
+            q = heads.W_q(x).view(6, 4, 1, -1)
+            context = regard.attend(q, keys, values, scale=q.shape[-1] ** -0.5).context
+            wanted = heads.W_o(context.reshape(6, 1, width))
+            assert keys.shape[-2] == t
+            torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)

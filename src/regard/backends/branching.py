@@ -10,7 +10,8 @@ from torch import Tensor
 
 from regard.core.place import Place
 from regard.kernels.common.operator import is_plain
-from regard.kernels.common.pool import over_rows
+from regard.kernels.common.pool import load_kernels, over_rows
+from regard.maps.softmax import softmax
 from regard.maps.table import facts_of
 from regard.scores.score import Factored
 
@@ -48,14 +49,20 @@ def branching(
     factor, same = score.factors(query, keys, *((place,) if place is not None and score.uses_place else ()))
     if same is not keys:
         return None
-    from regard.kernels.decoding.branching_kernel import contexts, scores
-
+    kernels = load_kernels("regard.kernels.decoding.branching_kernel")
     (r, heads, _, d), t = query.shape, len(ancestors)
     factor = factor.detach().reshape(r, heads, d).contiguous()
+    if map is softmax:
+        context = query.new_empty(r, heads, values.shape[-1])
+        arrays = (x.numpy() for x in (factor, keys.detach().contiguous(), values.detach().contiguous()))
+        over_rows(kernels.softmax_contexts, r, r * heads * t * d, *arrays, ancestors.numpy(), context.numpy())
+        return context.unsqueeze(-2)
     theta, context = query.new_empty(r, heads, t), query.new_empty(r, heads, values.shape[-1])
     table, work = ancestors.numpy(), r * heads * t * d
-    over_rows(scores, r, work, factor.numpy(), keys.detach().contiguous().numpy(), table, theta.numpy())
+    over_rows(
+        kernels.scores, r, work, factor.numpy(), keys.detach().contiguous().numpy(), table, theta.numpy()
+    )
     weights = map(theta.unsqueeze(-2)).squeeze(-2).contiguous()
     held = values.detach().contiguous().numpy()
-    over_rows(contexts, r, work, weights.detach().numpy(), held, table, context.numpy())
+    over_rows(kernels.contexts, r, work, weights.detach().numpy(), held, table, context.numpy())
     return context.unsqueeze(-2)

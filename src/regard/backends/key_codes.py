@@ -3,6 +3,8 @@
 They stand beside the buffers of a cache and grow with them; `memories/quantised.py` keeps both.
 """
 
+import ctypes
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -10,6 +12,7 @@ from torch import Tensor
 
 from regard.kernels.common.operator import is_plain
 from regard.kernels.common.pool import load_kernels
+from regard.kernels.decoding.append_arguments import Appended
 
 BITS = (4, 7)
 BLOCK = 8  # keys whose codes lie together
@@ -55,6 +58,8 @@ class KeyCodes:
         self.scales = np.zeros((groups, room), np.float32)
         self.errors = np.zeros((groups, room), np.float32)
         self.norms = np.zeros((groups, 2))  # the largest ‖k̂‖ and ‖k‖
+        self.told: Appended | None = None  # for tokens that come one by one
+        self.capacity, self.address = capacity, 0
         self.coded = 0  # positions that have codes
         self.pause = 0  # steps for which a scan of the keys is faster, as weights are not sparse enough
 
@@ -65,28 +70,41 @@ class KeyCodes:
             encode(self.keys, self.coded, n, self.bits, self.packed, self.scales, self.errors, self.norms)
             self.coded = n
 
-    def takes(self, keys: Tensor, values: Tensor, at: int) -> bool:
-        """Whether these are one more token, of position `at`, that the buffers have capacity for."""
-        return (
-            keys.shape == self.one[0]
-            and values.shape == self.one[1]
-            and self.coded == at < self.keys.shape[1]
-            and keys.dtype == values.dtype == torch.float32
-            and not (torch.is_grad_enabled() and (keys.requires_grad or values.requires_grad))
-            and is_plain(keys, values)
-        )
+    def append(self, keys: Tensor, values: Tensor, at: int) -> bool:
+        """Write one more token at position `at` of the buffers, with its codes; False where it is not that.
 
-    def append(self, keys: Tensor, values: Tensor, at: int) -> None:
-        """Write keys and values (..., k, ·) at position `at` of the buffers, with their codes."""
-        append = load_kernels("regard.kernels.decoding.key_codes_kernel").append
-        groups, k = len(self.keys), keys.shape[-2]
-        if keys.requires_grad or values.requires_grad:
-            keys, values = keys.detach(), values.detach()
-        append(
-            keys.numpy().reshape(groups, k, -1), values.numpy().reshape(groups, k, -1), at, self.keys,
-            self.values, self.bits, self.packed, self.scales, self.errors, self.norms,
+        Most of the time goes into what surrounds the kernel: it is given addresses.
+        """
+        if (
+            keys.shape != self.one[0]
+            or values.shape != self.one[1]
+            or not self.coded == at < self.capacity
+            or keys.dtype is not torch.float32
+            or values.dtype is not torch.float32
+            or (torch.is_grad_enabled() and (keys.requires_grad or values.requires_grad))
+            or not is_plain(keys, values)
+        ):
+            return False
+        if not (keys.is_contiguous() and values.is_contiguous()):
+            keys, values = keys.contiguous(), values.contiguous()
+        told = self.told
+        if told is None:
+            told = self.told = self._told()
+        told.new_keys, told.new_values, told.at = keys.data_ptr(), values.data_ptr(), at
+        load_kernels("regard.kernels.decoding.key_codes_kernel").compiled_append()(self.address)
+        self.coded = at + 1
+        return True
+
+    def _told(self) -> Appended:
+        """What the kernel must know of the buffers."""
+        groups, capacity, d = self.keys.shape
+        arrays = self.keys, self.values, self.packed, self.scales, self.errors, self.norms
+        told = Appended(
+            0, 0, 0, 0, *(array.ctypes.data for array in arrays), groups, capacity, self.scales.shape[1], d,
+            self.values.shape[-1], self.bits, self.each,
         )  # fmt: skip
-        self.coded = at + k
+        self.address = ctypes.addressof(told)
+        return told
 
     def copy_from(self, other: "KeyCodes", first: int, n: int, rows: NDArray[np.int64] | None = None) -> None:
         """Take over codes of positions first to n, first a multiple of 8; rows: which groups, all if None."""

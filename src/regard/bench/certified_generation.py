@@ -41,14 +41,15 @@ class Clock:
     attention: list[float] = field(default_factory=list)
     inside: float = 0.0
     last: float = 0.0
+    now: Callable[[], float] = perf_counter
 
     def put(self, value: Tensor) -> None:
-        now = perf_counter()
+        now = self.now()
         if value.numel() == 1:  # the prompt comes first
             self.tokens.append(int(value))
             self.seconds.append(now - self.last)
             self.attention.append(self.inside)
-        self.inside, self.last = 0.0, perf_counter()
+        self.inside, self.last = 0.0, self.now()
 
     def end(self) -> None:
         """Nothing is left to say."""
@@ -64,7 +65,9 @@ class Clock:
         return median(a / s for a, s in zip(self.attention[1:], self.seconds[1:], strict=True))
 
 
-def write(model: Any, ids: Tensor, way: str, count: int = WRITTEN) -> Clock:
+def write(
+    model: Any, ids: Tensor, way: str, count: int = WRITTEN, now: Callable[[], float] = perf_counter
+) -> Clock:
     """Let the model write `count` tokens after ids (n,)."""
     if way == "softmax":
         swap(model, None)
@@ -72,7 +75,7 @@ def write(model: Any, ids: Tensor, way: str, count: int = WRITTEN) -> Clock:
         swap(model, "entmax15", temperature=1 / FACTOR, cache="certified" if way == "certified" else None)
     name = "regard" if way != "softmax" else "sdpa"
     model.set_attn_implementation(name)
-    clock = Clock()
+    clock = Clock(now=now)
     with _timed(name, clock), torch.inference_mode():
         model.generate(
             ids[None], attention_mask=torch.ones_like(ids[None]), max_new_tokens=count, min_new_tokens=count,
@@ -90,9 +93,9 @@ def _timed(name: str, clock: Clock) -> Iterator[None]:
     function: Callable[..., Any] = functions[name]
 
     def measured(*arguments: Any, **named: Any) -> Any:
-        start = perf_counter()
+        start = clock.now()
         found = function(*arguments, **named)
-        clock.inside += perf_counter() - start
+        clock.inside += clock.now() - start
         return found
 
     functions[name] = measured
@@ -116,19 +119,19 @@ def cases(path: Path, text: Path | None, read: int = READ, written: int = WRITTE
         return model, text_tokens(model, tokenizer, text, read)[0]
 
     @cache
-    def found(way: str) -> Clock:
-        return write(*opened(), way, written)
+    def found(way: str, now: Callable[[], float]) -> Clock:
+        return write(*opened(), way, written, now)
 
-    def differ(_: Effort) -> Measured:
-        a, b = found("exact"), found("certified")
+    def differ(effort: Effort) -> Measured:
+        a, b = found("exact", effort.clock), found("certified", effort.clock)
         wrong = sum(x != y for x, y in zip(a.tokens, b.tokens, strict=True))
         return Lost(b.token, a.token, lost=wrong)
 
-    def against(other: str, _: Effort) -> Measured:
-        return Measured(found("certified").token, found(other).token)
+    def against(other: str, effort: Effort) -> Measured:
+        return Measured(found("certified", effort.clock).token, found(other, effort.clock).token)
 
-    def share(way: str, _: Effort) -> Measured:
-        one = found(way)
+    def share(way: str, effort: Effort) -> Measured:
+        one = found(way, effort.clock)
         return Measured(one.share * one.token, one.token)
 
     def case(

@@ -96,6 +96,7 @@ def costs(as_json: Annotated[bool, Option("--json", help="Print a list of object
 @bench.command()
 def decoding(
     quick: Quick = False,
+    cpu_time: CpuTime = False,
     as_json: AsJson = False,
     plot: Plot = None,
     keys: Path | None = Option(
@@ -138,10 +139,11 @@ def decoding(
             fail(f"--model is for models of transformers: hf:PATH is needed; got {model}.")
         path = Path(str(model).partition(":")[2])
         with exit_on_error("regard bench decoding"):
-            measure("certified_generation", quick, as_json, command="decoding --model", path=path, text=text)
+            command = f"decoding --model hf:{path.name}"
+            measure("certified_generation", quick, as_json, None, cpu_time, command, path=path, text=text)
         return
     if keys is None:
-        measure("decoding", quick, as_json, plot)
+        measure("decoding", quick, as_json, plot, cpu_time)
         return
     from regard.bench.certified_step import layers
 
@@ -149,8 +151,8 @@ def decoding(
         layers(keys)
     except ValueError as error:
         fail(error)
-    command = f"decoding --keys {keys}"
-    measure("certified_step", quick, as_json, plot, command=command, keys=keys)
+    command, threads = f"decoding --keys {keys.name}", 1 if cpu_time else 2
+    measure("certified_step", quick, as_json, plot, cpu_time, command, keys=keys, threads=threads)
 
 
 @bench.command()

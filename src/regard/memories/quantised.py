@@ -48,14 +48,11 @@ class Quantised(KeyValue):
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         store, end = self._store, self._first + self._n
-        if store is not None and store.takes(keys, values, end) and end == self._taken[0]:
-            store.append(keys, values, end)  # the next token, by one call of a kernel
-            self._n += 1
+        if store is not None and end == self._taken[0] and store.append(keys, values, end):  # the next token
+            n = self._n = self._n + 1
             self._taken[0] = end + 1
-            return (
-                store.shown[0].narrow(-2, self._first, self._n),
-                store.shown[1].narrow(-2, self._first, self._n),
-            )
+            all_keys, all_values = store.shown
+            return all_keys.narrow(-2, self._first, n), all_values.narrow(-2, self._first, n)
         need = end + keys.shape[-2]
         tracked = torch.is_grad_enabled() and any(
             t is not None and t.requires_grad for t in (keys, values, self._keys, self._values)

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from regard.core.shapes import check_rate
 from regard.heads import MultiHead
+from regard.heads.source_step import source_step, takes_source
 from regard.masks import Causal, Lengths, Mask
 from regard.memories import Branches, KeyValue
 from regard.models.entries import register_translator
@@ -140,9 +141,12 @@ class DecoderLayer(nn.Module):
         return x
 
     def _across(self, x: Tensor, memory: Memory, source: KeyValue, t: int) -> Tensor:
+        mask = memory.mask
+        if not self.biases.placed and takes_source(self.cross, x, mask, source):
+            return source_step(self.cross, x, mask, source)
         query, lengths = by_sentence(x, len(memory.lengths)), memory.lengths
         place = self.biases.place(query, memory.encoded, lengths, t, x.shape[-2])
-        context = self.cross(query, memory.encoded, mask=memory.mask, cache=source, place=place).context
+        context = self.cross(query, memory.encoded, mask=mask, cache=source, place=place).context
         return by_hypothesis(context, len(x))
 
 

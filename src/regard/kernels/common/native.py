@@ -2,7 +2,7 @@
 
 A step of decoding takes less time than to hand arrays to Numba one by one, and than a Python thread takes to
 begin. The struct holds addresses, sizes and numbers; a kernel gets it as a record, and makes pointers of its
-addresses (`integers`, `stored`, `floats`). Threads share out the work by a counter.
+addresses (`integers`, `stored`, `floats` …). Threads share out the work by a counter.
 
 The record's field `kind` has the type of the stored numbers: float32, float64, uint16 for bfloat16 and int16
 for float16, which are computed with as float32.
@@ -67,3 +67,5 @@ def _pointer(kind_of: Callable[[Any], Any]) -> Any:
 integers: Any = _pointer(lambda kind: types.int64)
 stored: Any = _pointer(lambda kind: kind)  # as it is in memory
 floats: Any = _pointer(computed)  # as it is computed with
+octets: Any = _pointer(lambda kind: types.uint8)
+doubles: Any = _pointer(lambda kind: types.float64)

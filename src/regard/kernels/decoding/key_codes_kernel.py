@@ -10,12 +10,17 @@ Codes lie in blocks of 8 keys: 32 bytes are 4 neighbouring dimensions of 8 keys,
 a byte and, of the 4 dimensions after, the upper. Widths are filled up to a multiple of 32 with zeros.
 """
 
+from functools import cache
 from typing import Any
 
 import numpy as np
+import torch
+from numba.np.numpy_support import carray
 
 from regard.kernels.common.compiled import compiled
+from regard.kernels.common.native import callback, doubles, octets, stored
 from regard.kernels.common.row_loops import inlined
+from regard.kernels.decoding.append_arguments import INTEGERS
 
 FULL = np.array([1.0, 0.94, 0.88, 0.82, 0.76, 0.7])  # of the largest number in a key, what the last level is
 LEAST = 1e-30  # scale: a key of zeros has one too
@@ -116,17 +121,28 @@ def encode(
             pack(best, zero, j, bits, d, packed[row])
 
 
-@compiled
-def append(
-    new_keys: Any, new_values: Any, at: int, keys: Any, values: Any, bits: int, packed: Any, scales: Any,
-    errors: Any, norms: Any,
-) -> None:  # fmt: skip
-    """Write keys (rows, k, d) and values (rows, k, d_v) behind the first `at` of a cache, and their codes."""
-    last = at + new_keys.shape[1]
-    for row in range(len(keys)):
-        for j in range(at, last):
-            for i in range(keys.shape[2]):
-                keys[row, j, i] = new_keys[row, j - at, i]
-            for i in range(values.shape[2]):
-                values[row, j, i] = new_values[row, j - at, i]
-    encode(keys, at, last, bits, packed, scales, errors, norms)
+@cache
+def compiled_append() -> Any:
+    """`append` as something that ctypes calls, with the address of `Appended`."""
+    return callback(append, INTEGERS, (), torch.float32)
+
+
+def append(struct: Any) -> None:
+    """Write the keys and values of a token behind the first `at` of a cache, and their codes."""
+    args = carray(struct, 1)[0]
+    kind, rows, capacity, room, at = args.kind, args.rows, args.capacity, args.room, args.at
+    d, d_v = args.d, args.d_v
+    keys = carray(stored(args.keys, kind), (rows, capacity, d))
+    values = carray(stored(args.values, kind), (rows, capacity, d_v))
+    new_keys = carray(stored(args.new_keys, kind), (rows, d))
+    new_values = carray(stored(args.new_values, kind), (rows, d_v))
+    for row in range(rows):
+        for i in range(d):
+            keys[row, at, i] = new_keys[row, i]
+        for i in range(d_v):
+            values[row, at, i] = new_values[row, i]
+    encode(
+        keys, at, at + 1, args.bits, carray(octets(args.packed, kind), (rows, room * args.each)),
+        carray(stored(args.scales, kind), (rows, room)), carray(stored(args.errors, kind), (rows, room)),
+        carray(doubles(args.norms, kind), (rows, 2)),
+    )  # fmt: skip
