@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from regard.core import recorders
 from regard.heads.multi_head import MultiHead
 from regard.kernels.common.operator import is_plain
+from regard.kernels.decoding.few_rows import is_bare, linear
 from regard.maps.softmax import softmax
 from regard.masks import Causal, Mask
 from regard.memories import KeyValue
@@ -34,8 +35,7 @@ def takes_step(heads: nn.Module, x: Tensor, mask: Mask | None, cache: KeyValue |
         or torch.is_grad_enabled()
         or recorders.active
         or type(heads) is not MultiHead
-        or heads._forward_hooks
-        or heads._forward_pre_hooks
+        or not is_bare(heads)
     ):
         return False
     score = heads.score
@@ -61,11 +61,10 @@ def takes_step(heads: nn.Module, x: Tensor, mask: Mask | None, cache: KeyValue |
 def cached_step(heads: MultiHead, x: Tensor, cache: KeyValue) -> Tensor:
     """The context (b, 1, width) of the next position x (b, 1, width), by the keys and values of a cache."""
     score, n, shape = heads.score, len(cache), (len(x), heads.heads, 1, -1)
-    q, k, v = heads.W_q(x).view(shape), heads.W_k(x).view(shape), heads.W_v(x).view(shape)
+    q, k, v = (linear(W, x).view(shape) for W in (heads.W_q, heads.W_k, heads.W_v))
     if isinstance(score, Rotary):
         q, k = score.rotated(torch.cat([q, k], 1), range(n, n + 1)).chunk(2, 1)
         score = score.score
     keys, values = cache.append(k, v)
     context = F.scaled_dot_product_attention(q, keys, values, scale=cast(ScaledDot, score).scale)
-    joined: Tensor = heads.W_o(context.view(len(x), 1, -1))
-    return joined
+    return linear(heads.W_o, context.view(len(x), 1, -1))

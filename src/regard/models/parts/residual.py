@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
+from regard.kernels.decoding.few_rows import is_bare
 from regard.models.parts.dropout_layer import Dropout
 from regard.models.parts.named_components import check_choice
 
@@ -28,8 +29,8 @@ class Residual(nn.Module):
     @property
     def bare(self) -> bool:
         """Whether it is x + f(LN(x)) now and nothing else: pre-norm, no dropout, no hooks."""
-        hooks = self._forward_hooks or self._forward_pre_hooks
-        return self.pre and not hooks and not (self.training and self.dropout.p)
+        dropout: Dropout = self.dropout
+        return self.pre and is_bare(self) and is_bare(dropout) and not (dropout.training and dropout.p)
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """x (..., width) to (..., width)."""
