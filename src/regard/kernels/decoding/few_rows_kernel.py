@@ -1,7 +1,7 @@
 """A linear layer for a few rows: y = xWᵀ + b, where W is read once, in the order in which it is stored.
 
-For so few rows the time is that of reading W, and the machine reads one stream faster than several: a row of
-W is done with before the next begins. Threads share out blocks of outputs.
+For so few rows the time is that of reading W, and the machine reads one stream faster than several: for one
+row of x, a row of W is done with before the next begins. Threads share out blocks of outputs.
 """
 
 from functools import cache
@@ -12,7 +12,7 @@ from numba.np.numpy_support import carray
 
 from regard.kernels.common.native import callback, floats, integers
 from regard.kernels.common.row_loops import inlined
-from regard.kernels.common.simd import add, fma, get, load, take, total, width, zeros
+from regard.kernels.common.simd import add, fma, get, load, put, take, total, width, zeros
 from regard.kernels.decoding.few_rows_arguments import INTEGERS
 
 BLOCK = 64  # outputs that a thread takes at once
@@ -44,24 +44,29 @@ def dot(x: Any, at: int, weight: Any, row: int, d: int) -> Any:
 
 
 @inlined
-def four_dots(x: Any, at: int, weight: Any, row: int, d: int) -> Any:
-    """The same for four rows of x that follow each other: weight[row : row + d] is loaded once for them."""
-    w, second, third, fourth = width(x), at + d, at + 2 * d, at + 3 * d
+def eight_dots(x: Any, at: int, weight: Any, row: int, d: int, y: Any, place: int, n: int) -> None:
+    """The same for four rows of x and two of the weight, into y[place], y[place + 1], and each n further."""
+    w, second, third, fourth, other = width(x), at + d, at + 2 * d, at + 3 * d, row + d
     a = b = c = e = f = g = h = o = zeros(x)
-    whole = d - d % (2 * w)
-    for i in range(0, whole, 2 * w):
-        each, j = load(weight, row + i), i + w
-        a, b = fma(load(x, at + i), each, a), fma(load(x, second + i), each, b)
-        c, e = fma(load(x, third + i), each, c), fma(load(x, fourth + i), each, e)
-        each = load(weight, row + j)
-        f, g = fma(load(x, at + j), each, f), fma(load(x, second + j), each, g)
-        h, o = fma(load(x, third + j), each, h), fma(load(x, fourth + j), each, o)
-    p, q, r, s = total(add(a, f)), total(add(b, g)), total(add(c, h)), total(add(e, o))
-    for i in range(whole, d):
-        one = get(weight, row + i)
-        p, q = p + one * get(x, at + i), q + one * get(x, second + i)
-        r, s = r + one * get(x, third + i), s + one * get(x, fourth + i)
-    return p, q, r, s
+    whole = d - d % w
+    for i in range(0, whole, w):
+        one, two = load(weight, row + i), load(weight, other + i)
+        each = load(x, at + i)
+        a, b = fma(each, one, a), fma(each, two, b)
+        each = load(x, second + i)
+        c, e = fma(each, one, c), fma(each, two, e)
+        each = load(x, third + i)
+        f, g = fma(each, one, f), fma(each, two, g)
+        each = load(x, fourth + i)
+        h, o = fma(each, one, h), fma(each, two, o)
+    found = ((total(a), total(b)), (total(c), total(e)), (total(f), total(g)), (total(h), total(o)))
+    for k in range(4):
+        p, q = found[k]
+        for i in range(whole, d):
+            each_one = get(x, at + k * d + i)
+            p, q = p + each_one * get(weight, row + i), q + each_one * get(weight, other + i)
+        put(y, place + k * n, p)
+        put(y, place + k * n + 1, q)
 
 
 def few_rows(struct: Any) -> None:
@@ -76,12 +81,16 @@ def few_rows(struct: Any) -> None:
         first = take(ticket) * BLOCK
         if first >= n:
             return
-        for i in range(first, min(first + BLOCK, n)):
-            for row in range(0, fours, 4):
-                p, q, r, s = four_dots(x, row * d, weight, i * d, d)
-                y[row, i], y[row + 1, i], y[row + 2, i], y[row + 3, i] = p, q, r, s
-            for row in range(fours, rows):
+        last = min(first + BLOCK, n)
+        for i in range(first, last, 2):
+            both = i + 1 < last
+            for row in range(0, fours if both else 0, 4):
+                eight_dots(x, row * d, weight, i * d, d, y, row * n + i, n)
+            for row in range(fours if both else 0, rows):
                 y[row, i] = dot(x, row * d, weight, i * d, d)
-            if args.bias != 0:
-                for row in range(rows):
+            for row in range(fours, rows if both else 0):
+                y[row, i + 1] = dot(x, row * d, weight, (i + 1) * d, d)
+        if args.bias != 0:
+            for row in range(rows):
+                for i in range(first, last):
                     y[row, i] += bias[i]
