@@ -8,8 +8,8 @@ Three tasks, each of which needs one key out of all that came before:
     reverse   the same, from its end to its beginning
     recall    pairs of a key and a value, then the keys in another order: after each its value
 
-`gpt` with two layers learns them at n ≤ 64, from short lists to long ones, and is asked at n up to 1,024. Half
-of its heads have no positions, half have ALiBi. With softmax all keys share the weight, more of them the
+`gpt` with two layers learns them at n ≤ 64, from short lists to long ones, and is asked at n up to 1,024.
+Half of its heads have no positions, half have ALiBi. With softmax all keys share the weight, more of them the
 longer the text; 1.5-entmax gives most of them nothing; ASEntmax also multiplies scores by 1 + β (log n)^γ.
 Two figures: the share of tokens said right, each after the right ones before it, and of texts said right
 throughout.
@@ -48,7 +48,7 @@ def different(rows, count, of, chance):
 
 
 def drawn(task, rows, n, chance):
-    """Tokens (rows, n) and which of them are asked for, a mask of the same shape; n must be a multiple of 4."""
+    """Tokens (rows, n) and which of them are asked for, a mask of that shape; n is a multiple of 4."""
     asked, half = torch.zeros(rows, n, dtype=torch.bool), n // 2
     if task == "recall":
         keys = FIRST + different(rows, n // 4, SYMBOLS, chance)

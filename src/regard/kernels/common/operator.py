@@ -46,7 +46,7 @@ def is_plain(*tensors: Tensor) -> bool:
 
 def are_plain_weights(tensors: Sequence[Tensor]) -> bool:
     """The same for weights of a layer, parameters or not, where `is_plain` holds of what they meet."""
-    for tensor in tensors:  # noqa: SIM110
+    for tensor in tensors:
         if type(tensor) not in (Parameter, Tensor) or _keys(tensor) not in _PLAIN_KEYS:
             return False
     return True

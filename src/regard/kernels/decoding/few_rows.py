@@ -5,6 +5,7 @@ allows. Where this kernel does not apply, it is torch's product.
 """
 
 import ctypes
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -25,11 +26,12 @@ def linear(layer: nn.Module, x: Tensor) -> Tensor:
     if torch.is_grad_enabled() or type(layer) is not nn.Linear or not is_bare(layer):
         found: Tensor = layer(x)
         return found
-    return product(x, layer.weight, layer.bias)
+    held = layer._parameters  # as layer.weight, without looking for it
+    return product(x, cast(Tensor, held["weight"]), held["bias"])
 
 
 def is_bare(module: nn.Module) -> bool:
-    """Whether calling it is calling the forward of its class: no hooks, none of all modules, no other forward."""
+    """Whether calling it is calling the forward of its class: no hooks, no other forward."""
     return not (
         module._forward_hooks
         or module._forward_pre_hooks
@@ -56,14 +58,14 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def _takes(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     """Whether the kernel applies."""
-    kind, d = x.dtype, x.shape[-1] if x.dim() else 0
+    kind, d, shape = x.dtype, x.shape[-1] if x.dim() else 0, weight.shape
     return (
         0 < x.numel() <= FEW * d
         and kind in KINDS
-        and weight.dim() == 2
-        and weight.shape[1] == d
+        and len(shape) == 2
+        and shape[1] == d
         and weight.dtype is kind
-        and (bias is None or (bias.dtype is kind and bias.shape == weight.shape[:1] and bias.is_contiguous()))
+        and (bias is None or (bias.dtype is kind and bias.shape == shape[:1] and bias.is_contiguous()))
         and is_plain(x)
         and are_plain_weights((weight,) if bias is None else (weight, bias))
         and x.is_contiguous()
