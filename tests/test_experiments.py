@@ -157,3 +157,11 @@ def test_the_review_of_the_lecture_has_two_weights_and_one_prediction(files, tmp
     assert said.count("p(") == 2 and "waste" in out.read_text(encoding="utf-8")
     with pytest.raises(SystemExit):
         run("review_of_the_lecture.py", "--data", tmp_path / "nowhere.tsv")
+
+
+def test_longer_texts_than_in_training_are_asked_of_every_task(tmp_path):
+    run("longer_than_trained.py", "--steps", "2", "--texts", "4", "--out", str(tmp_path / "table.md"))
+    lines = (tmp_path / "table.md").read_text(encoding="utf-8").splitlines()
+    assert [line.split(" | ")[:2] for line in lines[2:]] == [
+        [f"| {task}", kind] for task in ("copy", "reverse", "recall") for kind in ("softmax", "asentmax")
+    ]

@@ -152,3 +152,128 @@ def test_hooks_on_dropout_and_on_all_modules_are_called():
         with register_module_forward_hook(lambda module, *_: heard.append(type(module))):
             model(tokens[:, 5:], state)
     assert heard[0] == 1 and heard.count(regard.MultiHead) == 2
+
+
+SUBMODULES = [
+    "layers.0", "layers.0.attention", "layers.0.attention.W_q", "layers.0.attention.W_k",
+    "layers.0.attention.W_v", "layers.0.attention.W_o", "layers.0.feed_forward", "layers.0.feed_forward.W1",
+    "layers.0.feed_forward.W2", "layers.0.around.0", "layers.0.around.0.norm", "layers.0.around.0.dropout",
+    "layers.0.around.1", "layers.0.around.1.norm", "layers.0.around.1.dropout", "norm",
+]  # fmt: skip
+
+
+@pytest.fixture
+def written():
+    """A model, tokens, its state after all but the last, and the hidden states of the whole text."""
+    torch.manual_seed(0)
+    model, tokens = GPT(Config(11, 16, 32, 2, 2, positions="none")).eval(), torch.randint(4, 11, (3, 6))
+    with torch.no_grad():
+        return model, tokens, model(tokens[:, :5])[1], model(tokens)[0]
+
+
+@pytest.mark.parametrize("path", SUBMODULES)
+def test_hooks_of_every_part_are_called(written, path):
+    model, tokens, state, whole = written
+    heard, part = [], model.get_submodule(path)
+    with torch.no_grad():
+        for register in (part.register_forward_hook, part.register_forward_pre_hook):
+            with register(lambda *_: heard.append(1)):
+                found = model(tokens[:, 5:], state)[0]
+            torch.testing.assert_close(found, whole[:, 5:], atol=1e-5, rtol=1e-4)
+    assert heard == [1, 1]
+
+
+def test_what_hooks_return_counts(written):
+    model, tokens, state, _ = written
+    heads = model.layers[1].attention
+    with torch.no_grad(), heads.W_v.register_forward_hook(lambda *hooked: 0 * hooked[-1]):
+        without = model(tokens)[0]
+        state = model(tokens[:, :5])[1]
+        torch.testing.assert_close(model(tokens[:, 5:], state)[0], without[:, 5:], atol=1e-5, rtol=1e-4)
+
+
+def test_every_module_is_heard_by_a_hook_of_all(written):
+    model, tokens, state, _ = written
+    heard = set()
+    with torch.no_grad(), register_module_forward_hook(lambda module, *_: heard.add(module)):
+        model(tokens[:, 5:], state)
+    assert {model.get_submodule(path) for path in SUBMODULES} <= heard
+
+
+def test_interventions_change_a_step_as_they_change_a_text(written):
+    model, tokens, state, whole = written
+    for on in ("weights", "query", "values"):
+        with torch.no_grad(), regard.intervene(model, torch.zeros_like, "layers.0.*", on=on):
+            changed = model(tokens)[0][:, 5:]
+            state = model(tokens[:, :5])[1]
+            found = model(tokens[:, 5:], state)[0]
+        torch.testing.assert_close(found, changed, atol=1e-5, rtol=1e-4)
+        assert not torch.allclose(found, whole[:, 5:], atol=1e-3)
+
+
+def test_autocast_and_half_precision_take_the_general_way(written, monkeypatch):
+    model, tokens, state, whole = written
+
+    def refused(*_):
+        raise AssertionError("the short way was taken")
+
+    monkeypatch.setattr("regard.models.parts.self_attention_layer.cached_step", refused)
+    with torch.no_grad():
+        with pytest.raises(AssertionError):
+            model(tokens[:, 5:], state)
+        with torch.autocast("cpu", torch.bfloat16):
+            state = model(tokens[:, :5])[1]
+            torch.testing.assert_close(model(tokens[:, 5:], state)[0], whole[:, 5:], atol=0.1, rtol=0.1)
+        for kind in (torch.bfloat16, torch.float16):
+            model.to(kind)
+            state = model(tokens[:, :5])[1]
+            found = model(tokens[:, 5:], state)[0]
+            assert found.dtype is kind
+            torch.testing.assert_close(found.float(), whole[:, 5:], atol=0.1, rtol=0.1)
+
+
+def test_in_training_dropout_drops():
+    torch.manual_seed(0)
+    model, tokens = GPT(Config(11, 16, 32, 2, 2, dropout=0.5)).train(), torch.randint(4, 11, (3, 6))
+    with torch.no_grad():
+        state = model(tokens[:, :5])[1]
+        one, other = (model(tokens[:, 5:], state)[0] for _ in range(2))
+    assert not torch.allclose(one, other)
+
+
+def test_texts_of_different_lengths(written):
+    model, tokens, _, whole = written
+    lengths = torch.tensor([6, 4, 5])
+    with torch.no_grad():
+        embedded = model.embed(tokens)
+        state = model.from_embedded(embedded[:, :3])[1]
+        for t in range(3, 6):
+            found, state = model.from_embedded(
+                embedded[:, t : t + 1], state, lengths=lengths.clamp(max=t + 1)
+            )
+            inside = lengths > t
+            torch.testing.assert_close(found[inside], whole[:, t : t + 1][inside], atol=1e-5, rtol=1e-4)
+
+
+def test_beams_that_fork_a_cache(written):
+    model, tokens, state, _ = written
+    index, added = torch.tensor([2, 0, 0]), torch.randint(4, 11, (3, 2))
+    with torch.no_grad():
+        forks = tuple(cache.copy() for cache in state)
+        for cache in forks:
+            cache.select(index)
+        read: object = forks
+        for t in range(2):
+            found, read = model(added[:, t : t + 1], read)
+        first = model(tokens[:, 5:], state)[0]  # the cache that was forked goes on as if nothing were
+        texts = torch.cat([tokens[index, :5], added], 1)
+        torch.testing.assert_close(found, model(texts)[0][:, -1:], atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(first, model(tokens)[0][:, -1:], atol=1e-5, rtol=1e-4)
+
+
+def test_steps_are_compiled(written):
+    model, tokens, state, whole = written
+    compiled = torch.compile(model, backend="eager")
+    with torch.no_grad():
+        found = compiled(tokens[:, 5:], state)[0]
+    torch.testing.assert_close(found, whole[:, 5:], atol=1e-5, rtol=1e-4)

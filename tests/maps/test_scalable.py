@@ -36,11 +36,27 @@ def test_it_learns_keeps_the_facts_of_its_map_and_attends():
     heads = regard.MultiHead(8, heads=2, map=scalable)
     x = torch.randn(1, 5, 8)
     heads(x, mask=regard.masks.Causal()).context.sum().backward()
-    assert scalable.b.grad is not None and scalable.g.grad is not None
+    for learned in (scalable.b, scalable.g):
+        assert learned.grad is not None and learned.grad.isfinite().all() and learned.grad.any()
     gradients = torch.autograd.gradcheck(
         lambda theta: Scalable(sparsemax)(theta), torch.randn(2, 5, dtype=torch.float64, requires_grad=True)
     )
     assert gradients
+
+
+@pytest.mark.parametrize("map", [softmax, sparsemax, entmax15])
+def test_hidden_keys_have_no_part_in_what_is_learned(map):
+    seen = torch.randn(2, 3, 4, dtype=torch.float64)
+    hidden = torch.full((2, 3, 2), -torch.inf, dtype=torch.float64)
+    found = []
+    for scores in (seen, torch.cat([seen, hidden], -1)):
+        scalable = Scalable(map, heads=2).double()
+        scores.requires_grad_()
+        (scalable(scores)[..., :4] * torch.arange(4.0)).sum().backward()
+        found.append((scalable.b.grad, scalable.g.grad, scores.grad[..., :4]))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+    assert float(found[0][0].abs().min()) > 0
 
 
 def test_what_is_no_row_map_is_refused():

@@ -209,7 +209,9 @@ def growth(
 
 
 @bench.command()
-def language(only: Only = None, quick: Quick = False, as_json: AsJson = False) -> None:
+def language(
+    only: Only = None, quick: Quick = False, cpu_time: CpuTime = False, as_json: AsJson = False
+) -> None:
     """Measure language models against a plain torch loop and the `generate` of transformers.
 
     Groups: training, map (entmax15 against softmax at n = 2,048), memory (segments with a memory against a
@@ -217,7 +219,7 @@ def language(only: Only = None, quick: Quick = False, as_json: AsJson = False) -
 
     Example: `regard bench language --json > language.json`
     """
-    measure("language_speed", quick, as_json, only=only, command="language")
+    measure("language_speed", quick, as_json, None, cpu_time, "language", only=only)
 
 
 @bench.command()

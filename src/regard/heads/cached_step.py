@@ -12,11 +12,11 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.modules.module import _has_any_global_hook
 
 from regard.core import recorders
 from regard.heads.multi_head import MultiHead
 from regard.kernels.common.operator import is_plain
+from regard.kernels.decoding.few_rows import is_bare, linear
 from regard.maps.softmax import softmax
 from regard.masks import Causal, Mask
 from regard.memories import KeyValue
@@ -24,16 +24,6 @@ from regard.positions.rotary import Rotary
 from regard.scores.scaled_dot import ScaledDot
 
 KINDS = (torch.float32, torch.float64)
-
-
-def is_bare_module(*modules: nn.Module) -> bool:
-    """Whether nothing is lost if their `forward` is not called: no hooks, no other function in its place."""
-    if _has_any_global_hook():
-        return False
-    for module in modules:
-        if module._forward_hooks or module._forward_pre_hooks or "forward" in module.__dict__:
-            return False
-    return True
 
 
 def takes_step(heads: nn.Module, x: Tensor, mask: Mask | None, cache: KeyValue | None) -> bool:
@@ -45,7 +35,7 @@ def takes_step(heads: nn.Module, x: Tensor, mask: Mask | None, cache: KeyValue |
         or torch.is_grad_enabled()
         or recorders.active
         or type(heads) is not MultiHead
-        or not is_bare_module(heads)
+        or not is_bare(heads)
     ):
         return False
     score = heads.score
@@ -71,11 +61,10 @@ def takes_step(heads: nn.Module, x: Tensor, mask: Mask | None, cache: KeyValue |
 def cached_step(heads: MultiHead, x: Tensor, cache: KeyValue) -> Tensor:
     """The context (b, 1, width) of the next position x (b, 1, width), by the keys and values of a cache."""
     score, n, shape = heads.score, len(cache), (len(x), heads.heads, 1, -1)
-    q, k, v = heads.W_q(x).view(shape), heads.W_k(x).view(shape), heads.W_v(x).view(shape)
+    q, k, v = (linear(W, x).view(shape) for W in (heads.W_q, heads.W_k, heads.W_v))
     if isinstance(score, Rotary):
         q, k = score.rotated(torch.cat([q, k], 1), range(n, n + 1)).chunk(2, 1)
         score = score.score
     keys, values = cache.append(k, v)
     context = F.scaled_dot_product_attention(q, keys, values, scale=cast(ScaledDot, score).scale)
-    joined: Tensor = heads.W_o(context.view(len(x), 1, -1))
-    return joined
+    return linear(heads.W_o, context.view(len(x), 1, -1))

@@ -56,13 +56,14 @@ class Scalable(nn.Module):
 
     def forward(self, scores: Tensor) -> Tensor:
         """Map scores (..., heads, m, n), or (..., n) if heads is 1, to weights of the same shape."""
-        n = (
-            (scores != -torch.inf).sum(-1, keepdim=True).clamp(min=2).to(scores.dtype)
-        )  # log 1 = 0 has no power
+        hidden = scores == -torch.inf
+        n = (~hidden).sum(-1, keepdim=True).clamp(min=2).to(scores.dtype)  # log 1 = 0 has no power
         beta, gamma = self.beta.to(scores.dtype), self.gamma.to(scores.dtype)
         if self.heads > 1:
             beta, gamma = beta.view(-1, 1, 1), gamma.view(-1, 1, 1)
-        return self.map(scores * (self.delta + beta * n.log() ** gamma))
+        finite = scores.masked_fill(hidden, 0.0)  # or β and γ had a gradient of 0 · −inf, which is no number
+        scaled = finite * (self.delta + beta * n.log() ** gamma)
+        return self.map(scaled.masked_fill(hidden, -torch.inf))
 
     def extra_repr(self) -> str:
         return f"{self.facts.name}, heads={self.heads}, delta={self.delta}"

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch._C._functorch import TransformType, get_interpreter_stack
 from torch.autograd import Function, forward_ad
+from torch.nn import Parameter
 from torch.utils.flop_counter import register_flop_formula
 
 
@@ -39,6 +40,14 @@ def is_plain(*tensors: Tensor) -> bool:
         return False
     for tensor in tensors:  # noqa: SIM110
         if type(tensor) is not Tensor or _keys(tensor) not in _PLAIN_KEYS:  # batched, wrapped, lazily negated
+            return False
+    return True
+
+
+def are_plain_weights(tensors: Sequence[Tensor]) -> bool:
+    """The same for weights of a layer, parameters or not, where `is_plain` holds of what they meet."""
+    for tensor in tensors:
+        if type(tensor) not in (Parameter, Tensor) or _keys(tensor) not in _PLAIN_KEYS:
             return False
     return True
 

@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.core.errors import ShapeError
 from regard.core.shapes import check_rate
+from regard.kernels.decoding.few_rows import product
 from regard.losses import linear_cross_entropy
 from regard.models.parts.dropout_layer import Dropout
 
@@ -71,7 +71,7 @@ class LanguageModel(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits (..., vocabulary) of hidden states (..., width)."""
-        return F.linear(hidden, *self.vocabulary())
+        return product(hidden, *self.vocabulary())
 
     def loss(self, hidden: Tensor, wanted: Tensor, smoothing: float = 0.0) -> Tensor:
         """The sum of −log p of the tokens wanted (t,) at hidden states (t, width)."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.kernels.decoding.few_rows import linear
 from regard.models.parts.named_components import check_choice
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -34,5 +35,4 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., width) to (..., width)."""
-        out: Tensor = self.W2(self.activation(self.W1(x)))
-        return out
+        return linear(self.W2, self.activation(linear(self.W1, x)))

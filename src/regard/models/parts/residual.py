@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from regard.heads.cached_step import is_bare_module
+from regard.kernels.decoding.few_rows import is_bare
 from regard.models.parts.dropout_layer import Dropout
 from regard.models.parts.named_components import check_choice
 
@@ -35,10 +35,9 @@ class Residual(nn.Module):
         return normed
 
 
-def is_bare(residual: nn.Module) -> bool:
+def only_adds(residual: nn.Module) -> bool:
     """Whether it is x + f(LN(x)) now and nothing else: pre-norm, no dropout, no hooks, nothing replaced."""
     if type(residual) is not Residual or not residual.pre or type(residual.dropout) is not Dropout:
         return False
-    return not (residual.dropout.training and residual.dropout.p) and is_bare_module(
-        residual, residual.dropout
-    )
+    dropout = residual.dropout
+    return not (dropout.training and dropout.p) and is_bare(residual) and is_bare(dropout)

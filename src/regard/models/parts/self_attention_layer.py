@@ -17,7 +17,7 @@ from regard.heads.cached_step import cached_step, takes_step
 from regard.masks import Mask
 from regard.memories import KeyValue
 from regard.models.parts.feed_forward import FeedForward
-from regard.models.parts.residual import Residual, is_bare
+from regard.models.parts.residual import Residual, only_adds
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class SelfAttentionLayer(nn.Module):
     def forward(self, x: Tensor, mask: Mask | None, cache: KeyValue | None = None) -> Tensor:
         """x (b, m, width) to (b, m, width); a cache holds the keys and values of earlier positions."""
         around, further = cast(Iterable[Residual], self.around)
-        if takes_step(self.attention, x, mask, cache) and is_bare(around) and is_bare(further):
+        if takes_step(self.attention, x, mask, cache) and only_adds(around) and only_adds(further):
             heads, steps = cast(MultiHead, self.attention), cast(KeyValue, cache)
             x = x + cached_step(heads, around.norm(x), steps)
             fed: Tensor = self.feed_forward(further.norm(x))
