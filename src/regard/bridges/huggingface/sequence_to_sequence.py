@@ -120,7 +120,9 @@ class SequenceToSequence(System):
         answers = self.answer(items, tokens=step + 1)
         for one in answers:
             if not one.tokens:
-                raise ValueError(f"the text {one.text!r} has no token: there is nothing to explain or to audit.")
+                raise ValueError(
+                    f"the text {one.text!r} has no token: there is nothing to explain or to audit."
+                )
             if not one.written:
                 raise ValueError(f"to {one.text!r} the model writes nothing: there is nothing to explain.")
             if (count := len(one.written)) <= step:
