@@ -11,15 +11,15 @@ many nouns of the other number stand between as linzen.gold says, one or more. N
 looked up in a treebank in CoNLL-U format.
 
 Of the sentences in which the model prefers the right form, a method has found the subject if its score is
-the highest of all words before the verb (one of k words with the highest score counts 1/k). Every method
-gets the same sentences, drawn by --seed. Four rules that know nothing of the model stand beside the
-methods: a word at random, the last word, the last noun, the first noun. Between subject and attractors
-alone, the first noun is always the subject and the last never.
+the highest of all words before the verb (one of k words with the highest score counts 1/k). Every method gets
+the same sentences, drawn by --seed. Four rules that know nothing of the model stand beside the methods: a
+word at random, the last word, the last noun, the first noun. Between subject and attractors alone, the first
+noun is always the subject and the last never.
 
-Intervals are 95 %: the bootstrap over sentences, or Wilson's where all sentences are alike. The gradients
-of integrated gradients are taken along a path from the model's special token in place of every word: from
-vectors of 0 the sums are far off, as the model normalises its inputs. Steps are doubled, three times at
-most, where the sum is off by more than 1 %.
+Intervals are 95 %: the bootstrap over sentences, or Wilson's where all sentences are alike. The path of
+integrated gradients begins with the vector of a special token in place of every word: from vectors of 0 the
+sums are far off, as the model normalises its inputs. Steps are doubled, three times at most, where the sum is
+off by more than 1 %.
 """
 
 import argparse

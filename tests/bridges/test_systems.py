@@ -249,7 +249,7 @@ def test_commands(opened, tmp_path):
     found = CliRunner().invoke(app, ["explain", f"hf:{classifier}", "--text", TEXT, "--method", "rollout"])
     assert found.exit_code == 0, found.output
     found = CliRunner().invoke(app, ["view", "hf:nowhere/at-all", "--text", "a", "--out", str(out)])
-    assert found.exit_code == 2 and "cannot be opened" in found.output
+    assert found.exit_code == 2 and "no model of that name" in found.output
 
 
 @pytest.mark.parametrize("kind", ["encoder", "language", "stacked"])

@@ -55,8 +55,8 @@ def check(
             say(f"{one.what:32}{difference:>10}{verdict}{'  ' if one.note else ''}{one.note}")
     wrong = [one.what for one in found if not one.holds]
     if not as_json:
-        all_of = "it agrees" if len(found) == 1 else f"all {len(found)} agree"
-        agree = f"{all_of}: this model answers through regard as it does by itself"
+        which = "it agrees" if len(found) == 1 else f"all {len(found)} agree"
+        agree = f"{which}: this model answers through regard as it does by itself"
         say(f"{len(wrong)} of {len(found)} differ: {', '.join(wrong)}" if wrong else agree)
     if wrong:
         raise Exit(1)
