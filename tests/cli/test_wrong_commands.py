@@ -52,6 +52,7 @@ USE = [
     ("evaluate {run:translation} --source {none} --target {pairs}", "there is no such file"),
     ("evaluate {run:classification} --data {one}", ""),
     ("evaluate {run:algorithm} --sequences -3", ""),
+    ("evaluate {run:language} --data {mark}", "there is no text in it"),
     ("evaluate {run:reading} --data {deep}", ""),
     ("answer {run:reading} --passage {folder} --question who", ""),
     ("answer {run:answering} --story {pipe} --question where", "not a regular file"),
@@ -81,7 +82,8 @@ def files(tmp_path_factory):
     contents = {
         "empty": b"", "binary": bytes(range(256)) * 20, "one": b"just a text\n" * 30, "pairs": b"a b\n" * 30,
         "labels": b"a b\tx\nc d\ty\n" * 30, "deep.json": b"[" * 100_000, "list.json": b"[1, 2, 3]",
-        "cut.gz": b"no gzip", "nul.toml": b'[data]\nsource = "a\\u0000b"\ntarget = "b"\n',
+        "cut.gz": b"no gzip", "mark": b"\xef\xbb\xbf",
+        "nul.toml": b'[data]\nsource = "a\\u0000b"\ntarget = "b"\n',
     }  # fmt: skip
     found = {"folder": folder, "none": folder / "none", "bracket": folder / "[red]x[/nope].tsv"}
     found |= {"unicode": folder / "ünï—😀.tsv", "pipe": folder / "pipe"}

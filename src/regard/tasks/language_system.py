@@ -297,13 +297,16 @@ class LanguageSystem(System):
     ) -> Scores:
         if options.data is None:
             raise RunError(f"{self.folder} holds a language model: --data, a text to evaluate on, is needed.")
+        size = count_characters(options.data)
+        if not size:
+            raise RunError(f"{options.data}: there is no text in it.")
         if not self.model.causal:
             return self._masked_scores(list(blocks(options.data, 1 << 16)))
         context = options.context or self.context
         if context < 1 or (self.model.longest is not None and context > self.model.longest):
             most = "" if self.model.longest is None else f" and at most {self.model.longest}"
             raise RunError(f"--context must be at least 1{most}; got {context}.")
-        windows, size = Windows.of(self.model, context), count_characters(options.data)
+        windows = Windows.of(self.model, context)
         heard = None if progress is None else lambda done: progress(done, size)
         found = text_quality(self.model, self.parts.codec, blocks(options.data), windows, heard)
         return self._scores(found, windows)
