@@ -34,3 +34,10 @@ def test_everything_that_is_not_empty_once_the_shortest_first(lengths, positions
         assert len(some) == 1 or len(some) * max(lengths[i] for i in some) <= positions
     for one, other in pairwise(batches):  # no batch is smaller than it must be
         assert (len(one) + 1) * lengths[other[0]] > positions
+
+
+def test_no_row_of_a_batch_is_stretched_further_than_allowed():
+    lengths = [8, 3, 0, 10, 4, 40, 9]
+    found = list(batches_by_length(lengths, positions=1000, stretch=1.25))
+    assert found == [[1], [4], [0, 6, 3], [5]]
+    assert list(batches_by_length(lengths, positions=1000)) == [[1, 4, 0, 6, 3, 5]]
