@@ -39,8 +39,8 @@ COST = {  # what README.md shows of the benchmarks
     ("MultiHead with softmax, batch 1 and 8, n = 512 and 2,048", "nn.MultiheadAttention"),
 }
 RESULTS = [
-    "maps", "attention", "attention_one_thread", "run", "structured", "training", "decoding", "serving",
-    "drawing", "flow",
+    "maps", "attention", "attention_one_thread", "run", "structured", "training", "decoding", "writing",
+    "writing_two_threads", "serving", "drawing", "flow",
 ]  # fmt: skip
 NOTHING = "Not measured yet: `make bench` writes it."
 
