@@ -52,5 +52,7 @@ def test_a_picture_is_dropped_and_what_is_none_is_said(tasks, watched, pictures)
     assert page.locator(".picture image").get_attribute("href") != before
     assert page.inner_text(".problem") == "" and page.inner_text("#question-says") == "Mask or delete regions"
     page.evaluate(DROP, "data:image/png;base64," + base64.b64encode(b"no picture").decode())
-    page.wait_for_function("document.getElementById('status').textContent.includes('not a picture')")
+    from playwright.sync_api import expect
+
+    expect(page.locator("#status")).to_contain_text("not a picture")
     page.screenshot(path=pictures / "dropped.png", full_page=True)

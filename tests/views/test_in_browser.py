@@ -210,9 +210,9 @@ def test_a_long_sentence_scrolls_and_keeps_its_words_in_sight(open_page):
     n = 140
     page = open_page(heat_map(torch.eye(n), [f"s{i}" for i in range(n)], [f"t{i}" for i in range(n)]))
     page.evaluate("() => document.querySelector('.regard-scroll').scrollTo(1500, 1500)")
-    page.wait_for_function(
-        "[...document.querySelectorAll('.regard-left .regard-word')].every(w => w.textContent !== 't0')"
-    )
+    from playwright.sync_api import expect
+
+    expect(page.locator(".regard-left .regard-word").get_by_text("t0", exact=True)).to_have_count(0)
     frame = page.locator(".regard-scroll").bounding_box()
     for side in ("top", "left"):
         box = page.locator(f".regard-{side}").bounding_box()
@@ -269,9 +269,9 @@ def test_the_scheme_may_change_while_the_page_is_open(open_page):
     page.get_by_label("layer", exact=True).select_option(label="2")
     before = page.locator(".regard-cells rect").first.get_attribute("fill")
     page.emulate_media(color_scheme="dark")
-    page.wait_for_function(
-        f"document.querySelector('.regard-cells rect').getAttribute('fill') !== '{before}'"
-    )
+    from playwright.sync_api import expect
+
+    expect(page.locator(".regard-cells rect").first).not_to_have_attribute("fill", before)
     assert page.locator("h3").inner_text() == "layer 2, head 1"
 
 
