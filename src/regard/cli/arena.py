@@ -83,7 +83,6 @@ def arena(
             spelled(name)
         if out.exists() and not out.is_dir():
             raise ValueError(f"{out} is a file: --out must be a folder.")
-        out.mkdir(parents=True, exist_ok=True)  # before any work
         rows: list[Row] = []
         variants = (False, True) if both else (pretrain,)
         with progress_bar("", len(names) * len(chosen) * len(variants)) as show:
