@@ -14,9 +14,9 @@ from regard.claims.quick import sized
 from regard.claims.toy_pairs import Pairs, batch_of, inputs, train, translator
 from regard.core.tokens import EOS
 from regard.data import Batch
+from regard.data.context_lines import last_lines
 from regard.data.corpora.phrase import Pair
 from regard.data.corpora.pronouns import pronouns
-from regard.data.documents import last_lines
 from regard.models.parts.document_context import weights_before
 from regard.recording import record
 

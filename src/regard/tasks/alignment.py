@@ -28,7 +28,7 @@ from regard.core.files import read_json, write_text
 from regard.core.registry import Table
 from regard.core.settings import file_setting, from_dict, setting
 from regard.data import CORPORA
-from regard.data.documents import last_lines
+from regard.data.context_lines import last_lines
 from regard.data.segments import Segments, Span, split_words
 from regard.data.text import DataError, pairs
 from regard.tasks.system import Scores, System

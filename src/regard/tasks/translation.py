@@ -23,8 +23,8 @@ from regard.core.settings import SettingsGroup, file_setting, setting
 from regard.core.tokens import BOS, EOS, PAD
 from regard.data import CORPORA
 from regard.data.batches import Batch
+from regard.data.context_lines import LineTokenizer, last_lines, windows
 from regard.data.copying import numbered, numbered_like
-from regard.data.documents import LineTokenizer, last_lines, windows
 from regard.data.fields import Field, Row, token_field
 from regard.data.splits import Part
 from regard.data.text import pairs

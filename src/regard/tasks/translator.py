@@ -14,8 +14,8 @@ from torch.nn import functional as F
 from regard.attention import Attended
 from regard.core.errors import RunError
 from regard.core.tokens import BOS, EOS
+from regard.data.context_lines import LineTokenizer, Window, last_lines, remaining_lines
 from regard.data.copying import numbered
-from regard.data.documents import LineTokenizer, Window, last_lines, remaining_lines
 from regard.data.padding import batches_by_length, padded
 from regard.data.segments import Segments, segments_of_ids
 from regard.data.tables import kind_of

@@ -7,8 +7,8 @@ import pytest
 
 from regard.core.tokens import EOS
 from regard.data import CORPORA, Tokenizer
+from regard.data.context_lines import LineTokenizer, Window, last_lines, remaining_lines, windows
 from regard.data.corpora.pronouns import GENDERS, NOUNS, PRONOUNS
-from regard.data.documents import LineTokenizer, Window, last_lines, remaining_lines, windows
 from regard.data.segments import segments
 
 
