@@ -1,5 +1,6 @@
 """The certified backend gives what the definition gives in float64, or leaves the call to others."""
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 import regard
 from regard.attention import run
 from regard.backends import certified, key_codes
-from regard.core.decoding_counts import known_counts
+from regard.core.decoding_counts import Counts, known_counts
 from regard.maps import Entmax, entmax, entmax15, sparsemax, top_k_softmax, top_k_sparsemax
 from regard.masks import Causal, Lengths, Window
 from regard.memories import Quantised
@@ -189,15 +190,48 @@ def test_without_avx2_there_are_no_codes(monkeypatch):
     assert cache.codes is None and cache.attend(q) is None
 
 
-def test_threads_give_the_same_bits(monkeypatch):
-    q, k, v = drawn(8, 8, 600, 64)
-    cache = Quantised()
-    cache.long = SHORT
+@pytest.mark.parametrize("kv", [1, 3, 6])
+def test_threads_give_the_same_bits_and_counts(monkeypatch, kv):
+    """Several chunks of a scan, several rows of a group: whoever finishes them."""
+    q, k, v = drawn(6, kv, 9000, 32)
+    cache = Quantised(long=SHORT)
+    cache.append(k, v)
+    codes, n = cache.codes[0], k.shape[-2]
+    alone, one = certified.attend_by_codes(codes, 0, n, q, 1.0, "entmax15", Counts()), Counts()
+    certified.attend_by_codes(codes, 0, n, q, 1.0, "entmax15", one)
+    monkeypatch.setattr(certified, "LEAST", 1)
+    for threads in (2, 3, 4):
+        torch.set_num_threads(threads)
+        for _ in range(5):
+            counts = Counts()
+            found = certified.attend_by_codes(codes, 0, n, q, 1.0, "entmax15", counts)
+            assert torch.equal(found, alone)
+            assert (counts.by_head() == one.by_head()).all()
+
+
+def test_many_callers_at_once(monkeypatch):
+    q, k, v = drawn(4, 2, 5000, 32)
+    cache = Quantised(long=SHORT)
     cache.append(k, v)
     alone = cache.attend(q)
     monkeypatch.setattr(certified, "LEAST", 1)
+
+    def ask(_):
+        torch.set_num_threads(2)
+        return [torch.equal(cache.attend(q), alone) for _ in range(5)]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(all(one) for one in pool.map(ask, range(8)))
+
+
+def test_threads_refuse_what_is_no_number(monkeypatch):
+    q, k, v = drawn(4, 2, 5000, 32)
+    cache = Quantised(long=SHORT)
+    cache.append(k, v)
+    q[0, 3, 0, 0] = float("inf")
+    monkeypatch.setattr(certified, "LEAST", 1)
     torch.set_num_threads(2)
-    assert all(torch.equal(cache.attend(q), alone) for _ in range(10))
+    assert certified.attend_by_codes(cache.codes[0], 0, 5000, q, 1.0, "entmax15") is None
 
 
 def test_looking_and_changing():

@@ -6,8 +6,9 @@ them; docs/certified_decoding.md has the proof. Sparsemax, entmax with 1.3 ≤ �
 top-k maps of dot products, one query or a few, without gradient. Everything else is left to other backends.
 """
 
+import ctypes
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,10 +17,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.backends.call import Call
-from regard.backends.key_codes import KeyCodes
-from regard.core.decoding_counts import COLUMNS, Counts
+from regard.backends.key_codes import BLOCK, KeyCodes
+from regard.backends.workspace import workspace
+from regard.core.decoding_counts import Counts
 from regard.kernels.common.operator import is_plain
-from regard.kernels.common.pool import load_kernels, over_rows
+from regard.kernels.common.pool import call_in_threads, load_kernels
+from regard.kernels.decoding.certified_arguments import Arguments
 from regard.maps.entmax import Entmax, entmax
 from regard.maps.entmax15 import entmax15
 from regard.maps.sparsemax import sparsemax
@@ -30,7 +33,7 @@ LONG = 1024  # keys, below which a scan of the keys themselves is as fast
 FEW = 8  # queries
 MOST = 32  # of k: so many keys are scored before any threshold is known
 SMALLEST = 1.3  # α, below which too many keys have weight
-LEAST = 60_000  # pairs of query and key per thread: a step of so many takes longer than waking a thread
+LEAST = 30_000  # pairs of query and key per thread: with fewer a second one gains nothing
 FLAT = 0.2  # of the scores: if more must be computed, a scan of the keys is faster
 PAUSE = 15  # steps, until codes are tried again
 WHERE = "regard.kernels.decoding.certified_kernel"
@@ -127,22 +130,21 @@ def _step(call: Call, form: Form, counts: Counts | None) -> Tensor | str:
     if codes.pause > 0:
         codes.pause -= 1
         return "flat"
-    lo, hi = _whole(rows, first, last)
+    lo, hi = _filled(rows, first), _filled(rows, last)
     if call.mask is not None:
         ends = call.mask.interval(call.m, call.n, len(batch), query.device) or _runs(call)
         if ends is None:
             return "mask"
-        lo, hi = (end.expand(*batch, m).reshape(-1).numpy().astype(np.int64) + first for end in ends)
+        lo, hi = (_kept(end.expand(*batch, m).reshape(-1).numpy().astype(np.int64) + first) for end in ends)
     sink = None
     if call.sink is not None:
-        sink = call.sink.detach().float().expand(*batch, m).reshape(-1).numpy().astype(np.float64)
-        if not np.isfinite(sink).all():
+        sink = _kept(call.sink.detach().float().expand(*batch, m).reshape(-1).numpy().astype(np.float64))
+        if not np.isfinite(sink.array).all():
             return "sink"
     heads = call.heads if call.groups > 1 else (batch[-1] if len(batch) > 1 else 1)
-    flat = query.detach().reshape(rows, -1).numpy()
-    pairs = rows * call.n if call.mask is None else int((hi - lo).sum())
-    context = run_codes(codes, flat, m, heads, form, lo, hi, pairs, sink, counts)
-    return "not finite" if context is None else torch.from_numpy(context).view(*batch, m, -1)
+    pairs = rows * call.n if call.mask is None else int((hi.array - lo.array).sum())
+    context = run_codes(codes, query.contiguous(), 1.0, m, heads, form, lo, hi, last, pairs, sink, counts)
+    return "not finite" if context is None else context.view(*batch, m, -1)
 
 
 def _runs(call: Call) -> tuple[Tensor, Tensor] | None:
@@ -155,62 +157,64 @@ def _runs(call: Call) -> tuple[Tensor, Tensor] | None:
     return (lo, hi) if torch.equal(hi - lo, count) else None
 
 
-_ends: dict[tuple[int, int, int], tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+class Kept(NamedTuple):
+    """An array that many steps share, and where it is: to ask for its address takes as long as to make it."""
+
+    array: NDArray[Any]
+    address: int
 
 
-def _whole(rows: int, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Ends of intervals of rows that see everything; the layers of a model ask for the same."""
-    found = _ends.get((rows, first, last))
-    if found is None:
-        if len(_ends) > 64:
-            _ends.clear()
-        found = np.full(rows, first, np.int64), np.full(rows, last, np.int64)
-        _ends[rows, first, last] = found
-    return found
+@lru_cache(256, typed=True)  # 0 is not 0.0 here
+def _filled(rows: int, number: float) -> Kept:
+    """The same number for each row: an end of the interval it sees, if that is an integer."""
+    array = np.full(rows, number, np.int64 if isinstance(number, int) else np.float64)
+    return Kept(array, array.ctypes.data)
+
+
+def _kept(array: NDArray[Any]) -> Kept:
+    return Kept(array, array.ctypes.data)
 
 
 def run_codes(
-    codes: KeyCodes, query: NDArray[np.float32], m: int, heads: int, form: Form, lo: NDArray[np.int64],
-    hi: NDArray[np.int64], pairs: int, sink: NDArray[np.float64] | None, counts: Counts | None,
-) -> NDArray[np.float32] | None:  # fmt: skip
-    """Context (rows, d_v) of query (rows, d), which sees so many pairs; None if a number is huge, or none."""
-    rows, groups, outcome, half = len(query), len(codes.keys), np.zeros(2, np.int64), form.half
+    codes: KeyCodes, query: Tensor, scale: float, m: int, heads: int, form: Form, lo: Kept, hi: Kept,
+    last: int, pairs: int, sink: Kept | None, counts: Counts | None,
+) -> Tensor | None:  # fmt: skip
+    """Context (rows, d_v) of query (…, d) times scale, which sees so many pairs; None if a number is huge.
+
+    No row sees the key `last`, or any behind it.
+    """
+    half, held = form.half, list[Any]()
+    groups, capacity, d = codes.keys.shape
+    rows = query.numel() // d
     if type(half) is float:  # isinstance of a tensor takes longer than all of this
-        halves = _filled_with(rows, half)
+        halves = _filled(rows, half)
     else:
         each = torch.as_tensor(half).view(1, -1, 1).expand(rows // heads // m, heads, m)
-        halves = each.reshape(-1).numpy()
-    if counts is None:
-        table = np.zeros((rows, len(COLUMNS)), np.int64)
-    else:
-        table = counts.table(rows // heads // m, heads, m)
+        halves = _kept(each.reshape(-1).numpy())
+    table = 0
+    if counts is not None:
+        table = counts.table(rows // heads // m, heads, m).ctypes.data
         if not counts.shape:
             counts.shape.update(codes.sizes(rows // groups // m))
-    context = np.empty((rows, codes.values.shape[-1]), np.float32)
-    kernel = load_kernels(WHERE).certified
-    arguments = (
-        query, rows // groups, codes.keys, codes.values, codes.packed, codes.bits, codes.scales, codes.errors,
-        codes.norms, lo, hi, halves, form.k, _filled_with(rows, -np.inf) if sink is None else sink, context,
-        table, outcome,
+    kernels = load_kernels(WHERE)
+    sinks = _filled(rows, -np.inf) if sink is None else sink
+    context = torch.empty((rows, codes.values.shape[-1]), dtype=torch.float32)
+    wide = -(-last // BLOCK) * BLOCK + kernels.ROOM
+    chunks = -(-(last + BLOCK) // kernels.CHUNK)
+    size = 4 * rows * (wide + d + 1)
+    work = workspace(size + (2 * groups * wide if table else 0), held)
+    counters = (ctypes.c_int64 * (kernels.OF_GROUPS + 2 * groups))()
+    width = max(min(torch.get_num_threads(), pairs // LEAST, groups * chunks), 1)
+    struct = Arguments(
+        0, query.data_ptr(), *codes.addresses, context.data_ptr(), lo.address, hi.address, sinks.address,
+        halves.address, table, work, work + 4 * rows * wide, work + 4 * rows * (wide + d), work + size,
+        ctypes.addressof(counters), rows, groups, capacity, codes.scales.shape[1], d, context.shape[1],
+        codes.bits, codes.each, form.k, last, wide, chunks, 1 if width > 1 else 0, scale,
     )  # fmt: skip
-    if pairs < 2 * LEAST:
-        kernel(0, rows, *arguments)
-    else:
-        over_rows(kernel, rows, pairs, *arguments, least=LEAST, pieces=1)
-    refused, scored = outcome.tolist()
-    if scored > FLAT * pairs:
+    call_in_threads(kernels.compiled_certified(), ctypes.addressof(struct), width)
+    if counters[kernels.SCORES] > FLAT * pairs:
         codes.pause = PAUSE
-    return None if refused else context
-
-
-_filled: dict[tuple[int, float], NDArray[np.float64]] = {}
-
-
-def _filled_with(rows: int, number: float) -> NDArray[np.float64]:
-    found = _filled.get((rows, number))
-    if found is None:
-        found = _filled[rows, number] = np.full(rows, number)
-    return found
+    return None if counters[kernels.REFUSED] else context
 
 
 def attend_by_codes(
@@ -227,11 +231,10 @@ def attend_by_codes(
     if form is None or query.dtype != torch.float32:
         return None
     shape = query.shape
-    held = (query.detach() if query.requires_grad else query).numpy()
-    scaled = np.multiply(held.reshape(-1, shape[-1]), scale, dtype=np.float32)
-    rows, m, heads = len(scaled), shape[-2], shape[-3]
+    rows, m, heads = query.numel() // shape[-1], shape[-2], shape[-3]
     if rows % max(len(codes.keys), 1):
         return None
-    lo, hi = _whole(rows, first, last)
-    found = run_codes(codes, scaled, m, heads, form, lo, hi, rows * (last - first), None, counts)
-    return None if found is None else torch.from_numpy(found).view(*shape[:-1], -1)
+    pairs = rows * (last - first)
+    lo, hi = _filled(rows, first), _filled(rows, last)
+    found = run_codes(codes, query.contiguous(), scale, m, heads, form, lo, hi, last, pairs, None, counts)
+    return None if found is None else found.view(*shape[:-1], -1)

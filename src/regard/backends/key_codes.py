@@ -58,6 +58,8 @@ class KeyCodes:
         self.scales = np.zeros((groups, room), np.float32)
         self.errors = np.zeros((groups, room), np.float32)
         self.norms = np.zeros((groups, 2))  # the largest ‖k̂‖ and ‖k‖
+        arrays = self.keys, self.values, self.packed, self.scales, self.errors, self.norms
+        self.addresses = tuple(array.ctypes.data for array in arrays)
         self.told: Appended | None = None  # for tokens that come one by one
         self.capacity, self.address = capacity, 0
         self.coded = 0  # positions that have codes
@@ -98,10 +100,9 @@ class KeyCodes:
     def _told(self) -> Appended:
         """What the kernel must know of the buffers."""
         groups, capacity, d = self.keys.shape
-        arrays = self.keys, self.values, self.packed, self.scales, self.errors, self.norms
         told = Appended(
-            0, 0, 0, 0, *(array.ctypes.data for array in arrays), groups, capacity, self.scales.shape[1], d,
-            self.values.shape[-1], self.bits, self.each,
+            0, 0, 0, 0, *self.addresses, groups, capacity, self.scales.shape[1], d, self.values.shape[-1],
+            self.bits, self.each,
         )  # fmt: skip
         self.address = ctypes.addressof(told)
         return told

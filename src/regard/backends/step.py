@@ -7,7 +7,6 @@ as it is read, and computed with as float32.
 
 import ctypes
 from functools import lru_cache
-from threading import local
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.backends.call import Call
+from regard.backends.workspace import workspace
 from regard.core.shapes import joined, widened
 from regard.kernels.common.operator import is_plain
 from regard.kernels.common.pool import call_in_threads, load_kernels
@@ -34,8 +34,6 @@ MANY = 128  # keys, below which the bookkeeping costs more than it saves
 HALF = (torch.bfloat16, torch.float16)
 WIDE = {torch.float64: torch.float64, **dict.fromkeys((torch.float32, *HALF), torch.float32)}  # computed with
 LEAST = 1 << 21  # numbers multiplied per thread: a second one is waited for, and gains nothing below that
-KEPT = 1 << 23  # bytes of memory to work in that a thread keeps for its next step
-_kept = local()
 
 
 class Plan(NamedTuple):
@@ -108,7 +106,7 @@ def step(call: Call) -> Tensor | None:
         table, first, columns = _table(distance, plan, m, kind, held)
     half, n, rows, chunks, d_v = HALVES[call.name], call.n, plan.rows, plan.chunks, values.shape[-1]
     size, each = context.element_size(), rows * chunks
-    work = _memory(size * (2 * each + (rows * (n + 4) if half else each * d_v)), held)
+    work = workspace(size * (2 * each + (rows * (n + 4) if half else each * d_v)), held)
     counters = plan.counters()
     large = work + 2 * size * each
     struct = Arguments(
@@ -136,18 +134,6 @@ def _table(
     held.append(bias.expand(*plan.batch, m, bias.shape[-1]).contiguous())
     held.append(torch.arange(plan.rows) % m + distance.first)
     return held[-2].data_ptr(), held[-1].data_ptr(), bias.shape[-1]
-
-
-def _memory(size: int, held: list[Any]) -> int:
-    """The address of so many bytes to work in: those this thread keeps, or if they are many, new ones."""
-    if size > getattr(_kept, "size", 0):
-        made = np.empty(size, np.uint8)
-        if size > KEPT:
-            held.append(made)
-            return int(made.ctypes.data)
-        _kept.bytes, _kept.size, _kept.address = made, size, int(made.ctypes.data)
-    address: int = _kept.address
-    return address
 
 
 def _leaves_keys(score: Any, call: Call) -> bool:

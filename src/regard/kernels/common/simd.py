@@ -263,6 +263,17 @@ def arrive(typing: Any, counters: Any, at: Any) -> Any:
 
 
 @intrinsic
+def reached(typing: Any, counters: Any, at: Any) -> Any:
+    """A counter that threads share; what was written before they arrived there is seen after."""
+
+    def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        place = _place(context, builder, counters, args[0], args[1], ir.IntType(64))
+        return builder.load_atomic(place, "acquire", 8)
+
+    return types.int64(counters, types.intp), code
+
+
+@intrinsic
 def put_totals(typing: Any, array: Any, at: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
     """Write the sums of the elements of four vectors at a flat index, in a few instructions."""
 

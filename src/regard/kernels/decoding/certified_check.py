@@ -55,7 +55,7 @@ def check(
     bounds = np.empty((1, room), np.float32)
     places, scores = np.empty(room, np.int32), np.empty(room, np.float32)
     some = np.empty(room, np.int32)
-    work, seen = np.empty(room, np.float32), np.empty(room, np.uint8)
+    work, seen = np.empty(room, np.float32), np.empty(0, np.uint8)
     exact, more, kept = np.empty(n), np.empty(n), np.zeros(n, np.uint8)
     flat = keys.reshape(-1)
     for i in range(m):
@@ -74,7 +74,7 @@ def check(
                 s += np.float64(query[i, c]) * np.float64(keys[0, j, c])
             exact[j], kept[j] = s, 0
             found[LOW] += np.float64(bounds[0, j]) < s
-        count, _, _, _ = candidates(
+        count, _, _ = candidates(
             query, i, bounds[0], 0, end, flat, 0, half, k, -np.inf, np.float64(facts[0, SLACK]), places,
             scores, some, work, seen,
         )  # fmt: skip
