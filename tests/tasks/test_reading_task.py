@@ -1,6 +1,7 @@
 """Reading as a task: SQuAD's scores, files as they are, commands, masks, and the case that audits ask."""
 
 import json
+from itertools import islice
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ import torch
 import regard
 from commands import run
 from regard.data.cooccurrence import cooccurrence_vectors
+from regard.data.corpora import PASSAGES
 from regard.data.questions import PassageQuestion
 from regard.data.text import DataError
 from regard.data.tokenizer import Tokenizer
@@ -204,6 +206,20 @@ def test_a_reader_is_audited(folder, files):
     done = run("audit", folder, "--data", files, "--quick")
     assert done.exit_code == 0, done.output
     assert "erasure" in (folder / "audit" / "quick.json").read_text()
+
+
+@pytest.mark.parametrize("name", ["attention_sum", "attention_over_attention"])
+def test_a_cloze_is_answered_by_one_word_however_often_it_stands_there(tmp_path, name):
+    values = {
+        "task": "reading",
+        "data": {"corpus": "cloze"},
+        "model": {"name": name, "embedding": 16, "width": 16},
+        "training": TRAINING,
+    }
+    system = fit(resolve(values), tmp_path / "run").system
+    examples = list(islice(PASSAGES["cloze"](0, "test"), 40))
+    answers = system.answer([(one.passage, one.question) for one in examples])
+    assert all(one.said in one.passage.split() for one in answers)
 
 
 def test_an_encoders_vectors_are_put_in_and_stay(tmp_path, files):

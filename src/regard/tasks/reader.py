@@ -114,7 +114,7 @@ class Reader(System):
             with torch.no_grad():
                 last = self.model(self.read_texts([encoded[i] for i in some]))[-1]
             check_finite(torch.where(last.start == -torch.inf, 0, last.start))
-            spans, log_probs = best_spans(last.start, last.end, choice.longest, choice.choose)
+            spans, log_probs = best_spans(last.start, last.end, self.longest_answer, choice.choose)
             for i, (first, final), value in zip(some, spans.tolist(), log_probs.tolist(), strict=True):
                 texts = encoded[i]
                 start, stop = texts.characters(first, final)
@@ -123,6 +123,11 @@ class Reader(System):
                     min(value, 0.0), (first, final), texts,
                 )  # fmt: skip
         return [found[i] for i in range(len(encoded))]
+
+    @property
+    def longest_answer(self) -> int:
+        """Tokens of an answer at most."""
+        return int(min(self.settings.answers.longest, self.model.most_tokens))
 
     def read_texts(self, encoded: Sequence[EncodedTexts]) -> ReadTexts:
         """What the model reads of them, padded."""

@@ -289,7 +289,8 @@ class ReadingTask(Task):
         """1 − F1 in tokens as the loss; negative log-likelihood; how many spans are right."""
         texts, answers, counts = texts_of(batch), batch["answers"], batch.lengths["answers"]
         last = model(texts)[-1]
-        chosen, _ = best_spans(last.start, last.end, SpanChoice().longest, SpanChoice().choose)
+        longest = int(min(SpanChoice().longest, model.most_tokens))
+        chosen, _ = best_spans(last.start, last.end, longest, SpanChoice().choose)
         f1, exact = overlap(chosen, answers, counts)
         right = [mark(answers[..., side], counts, texts.passage.shape[1]) for side in (0, 1)]
         surprise = sum(

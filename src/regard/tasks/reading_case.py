@@ -142,7 +142,7 @@ def _candidates(system: Reader, texts: Sequence[EncodedTexts]) -> list[list[tupl
     for one in texts:
         with eval_mode(system.model), torch.no_grad():
             last = system.model(system.read_texts([one]))[-1]
-        scores = span_scores(last.start, last.end, system.settings.answers.longest)[0]
+        scores = span_scores(last.start, last.end, system.longest_answer)[0]
         width = scores.shape[-1]
         best = scores.flatten().topk(min(CLASSES, scores.numel()))
         spans = [

@@ -17,6 +17,7 @@ two of a passage.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 import torch
@@ -71,6 +72,7 @@ class ReaderModel(nn.Module):
     """The base class of readers; a subclass defines `read`."""
 
     attention_paths: dict[str, list[str]]  # "passage": over the passage, by question words; "question"
+    most_tokens: float = inf  # of an answer
 
     def __init__(self, config: ReaderConfig):
         super().__init__()
