@@ -127,7 +127,8 @@ class Reader(System):
     @property
     def longest_answer(self) -> int:
         """Tokens of an answer at most."""
-        return int(min(self.settings.answers.longest, self.model.most_tokens))
+        longest: int = self.model.longest_answer(self.settings.answers.longest)
+        return longest
 
     def read_texts(self, encoded: Sequence[EncodedTexts]) -> ReadTexts:
         """What the model reads of them, padded."""

@@ -90,7 +90,7 @@ class SpanChoice(SettingsGroup):
 
     group = "answers"
 
-    longest: int = setting(60, "Tokens of an answer.", least=1)
+    longest: int = setting(60, "Tokens of an answer; cloze models answer with one.", least=1)
     choose: Choose = setting("f1", "f1: the span of the highest expected F1; likely: the most likely span.")
 
 
@@ -289,7 +289,7 @@ class ReadingTask(Task):
         """1 − F1 in tokens as the loss; negative log-likelihood; how many spans are right."""
         texts, answers, counts = texts_of(batch), batch["answers"], batch.lengths["answers"]
         last = model(texts)[-1]
-        longest = int(min(SpanChoice().longest, model.most_tokens))
+        longest = model.longest_answer(SpanChoice().longest)
         chosen, _ = best_spans(last.start, last.end, longest, SpanChoice().choose)
         f1, exact = overlap(chosen, answers, counts)
         right = [mark(answers[..., side], counts, texts.passage.shape[1]) for side in (0, 1)]

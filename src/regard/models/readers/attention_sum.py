@@ -31,12 +31,14 @@ TINY = 1e-12  # a probability of 0 has a logarithm with it
 class WordReader(ReaderModel):
     """The base of readers whose answer is a word of the passage; a subclass defines `weigh`."""
 
-    most_tokens = 1
-
     def __init__(self, config: ReaderConfig):
         super().__init__(config)
         self.passage_encoder = PaddedLSTM(self.inputs, config.width, both=True)
         self.question_encoder = PaddedLSTM(self.inputs, config.width, both=True)
+
+    def longest_answer(self, asked: int) -> int:
+        """One token: the word."""
+        return 1
 
     def attention(self) -> Attention:
         """An attention of the configured score and map."""

@@ -17,7 +17,6 @@ two of a passage.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import NamedTuple
 
 import torch
@@ -72,7 +71,6 @@ class ReaderModel(nn.Module):
     """The base class of readers; a subclass defines `read`."""
 
     attention_paths: dict[str, list[str]]  # "passage": over the passage, by question words; "question"
-    most_tokens: float = inf  # of an answer
 
     def __init__(self, config: ReaderConfig):
         super().__init__()
@@ -86,6 +84,10 @@ class ReaderModel(nn.Module):
         number[list(config.entities)] = torch.arange(len(config.entities))
         self.register_buffer("number", number, persistent=False)  # of each token among the entities, or −1
         self.number: Tensor
+
+    def longest_answer(self, asked: int) -> int:
+        """Tokens of an answer at most, where so many are asked for."""
+        return asked
 
     def embed(self, tokens: Tensor, features: Tensor) -> Tensor:
         """Tokens (b, n) and their features (b, n, k) to x (b, n, inputs)."""
