@@ -38,11 +38,27 @@ def test_the_chosen_span_is_the_best_of_all(both, longest):
     assert log_prob == pytest.approx(spans[first, last] - math.log(total))
 
 
+@given(scores, st.integers(1, 9))
+def test_what_is_known_of_each_word_is_a_second_estimate_of_f1(both, longest):
+    start, end = (torch.tensor([one], dtype=torch.double) for one in both)
+    inside = start - end
+    spans = every_span(*both, longest)
+    total, p = sum(map(math.exp, spans.values())), inside.sigmoid()[0].tolist()
+    (first, last) = best_spans(start, end, longest, "f1", inside)[0][0].tolist()
+    expected = {
+        a: sum(math.exp(x) / total * f1(a, b) for b, x in spans.items())
+        + 2 * sum(p[a[0] : a[1] + 1]) / (a[1] - a[0] + 1 + sum(p))
+        for a in spans
+    }
+    assert expected[first, last] == pytest.approx(max(expected.values()))
+    assert best_spans(start, end, longest, "likely", inside)[0].equal(best_spans(start, end, longest)[0])
+
+
 def test_a_span_never_ends_before_it_starts_nor_in_padding():
     start, end = torch.full((2, 5), -math.inf), torch.full((2, 5), -math.inf)
     start[:, :3], end[:, :3] = torch.tensor([0.0, 0.0, 9.0]), torch.tensor([9.0, 0.0, 0.0])
-    for choose in ("likely", "f1"):
-        spans, _ = best_spans(start, end, 4, choose)
+    for choose, inside in (("likely", None), ("f1", None), ("f1", torch.full((2, 5), 9.0))):
+        spans, _ = best_spans(start, end, 4, choose, inside)
         assert bool((spans[:, 0] <= spans[:, 1]).all()) and int(spans.max()) < 3
     assert span_scores(start, end, 2).shape == (2, 5, 2)
 

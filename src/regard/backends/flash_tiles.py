@@ -19,6 +19,7 @@ WIDE = 32  # keys in a tile of a mask
 DENSE = 0.75  # of the keys from the first to the last: below this the others are left out
 TALL, SHORT = 512, 128  # queries of a block; where a mask hides many keys
 FULL = 0.7  # of the tiles of a mask: above this hardly any can be skipped
+MANY = 1 << 22  # scores of a block where hardly any can be: every block adds to the gradients of all keys
 FEW = 1 << 20  # numbers in a tile of scores, where they are written
 
 
@@ -95,7 +96,8 @@ def tiles_of(mask: Mask | None, m: int, n: int, axes: int, device: torch.device,
         blocks = [(start, min(start + tall, m)) for start in range(0, m, tall)]
         return [Tile(*block, *mask.span(*block, m, n)) for block in blocks]
     found = mask.tiles(SHORT, WIDE, m, n, axes, device)
-    tall = SHORT if int(found.sum()) <= FULL * found.numel() else TALL
+    full = int(found.sum()) > FULL * found.numel()
+    tall = max(TALL, MANY // n // SHORT * SHORT) if full else SHORT
     if tall > SHORT:
         found = torch.stack([part.any(0) for part in found.split(tall // SHORT)])
     return [_tile(tall * at, min(tall * at + tall, m), row, n, gaps) for at, row in enumerate(found)]

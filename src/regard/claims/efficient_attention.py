@@ -7,6 +7,7 @@ near to.
 
 import math
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -25,7 +26,7 @@ from regard.mechanisms import MECHANISMS
 from regard.mechanisms.performer import PositiveFeatures, orthogonal_features
 from regard.scores import ScaledDot
 
-GROUP, SOURCE = "Subquadratic attention", "004:1370-1402"
+entry = partial(claim, group="Subquadratic attention", source="004:1370-1402", fixed="0dfe2f8")
 SIZES = (1024, 2048)
 COMPARED = ("full", "local", "bigbird", "linformer", "performer")
 TASKS = ("listops", "bytes", "pixels", "pathfinder")
@@ -44,17 +45,14 @@ def slopes() -> list[Condition]:
     return found
 
 
-@claim(
+@entry(
     "C62",
-    group=GROUP,
     says="Efficient attentions cost n log n or n instead of n².",
-    source=SOURCE,
     experiment="Twelve mechanisms with default settings: FLOPs without projections and peak bytes, forward "
     "and backward, n = 1,024 and 2,048; exponents of n. `regard bench growth` goes to 16,384.",
     control="Full attention and the dense synthesizer, whose FLOPs grow as n².",
     conditions=slopes(),
     exact=True,
-    fixed="0dfe2f8",
     remark="On these backends the memory of full attention is linear, too: what is saved is time.",
 )
 def exponents(seed: int) -> Figures:
@@ -67,11 +65,9 @@ def exponents(seed: int) -> Figures:
     return found
 
 
-@claim(
+@entry(
     "C63",
-    group=GROUP,
     says="They differ in speed and memory; none is best everywhere.",
-    source=SOURCE,
     experiment="Peak bytes at n = 4,096 with weights written out, against the column of Long Range Arena; "
     "five mechanisms of equal size on ListOps, bytes, pixels and Pathfinder, four minutes each.",
     control="The same on backends that write no weights.",
@@ -79,7 +75,6 @@ def exponents(seed: int) -> Figures:
         at_least(0.8, "rank correlation of memory"),
         at_most(0.5, "tasks that one mechanism is best on"),
     ],
-    fixed="0dfe2f8",
     minutes=85.0,
     remark="Accuracies of Long Range Arena are not compared: tasks, sizes and budgets are others.",
 )
@@ -140,11 +135,9 @@ EQUAL = (  # what is full attention, or the same in another way
 )  # fmt: skip
 
 
-@claim(
+@entry(
     "C64",
-    group=GROUP,
     says="Approximations come near: random features, low rank, windows.",
-    source=SOURCE,
     experiment="Performer's error against its features, 16 to 1,024; causal linear attention by chunks, by "
     "the kernel, as written; Linformer with the identity, windows of n, all blocks, against full attention.",
     control="A window of 4.",
@@ -154,7 +147,6 @@ EQUAL = (  # what is full attention, or the same in another way
         at_least(1e-2, "local, window of 4", control=True),
     ],
     exact=True,
-    fixed="0dfe2f8",
     changed="Linformer was compared with padding at first, where the identity is not full attention: "
     "projections of padding are keys of 0, and have weight.",
     remark="The error of random features falls as their root where queries and keys are small (here of "

@@ -6,6 +6,7 @@ seen twice. They are small enough for minutes of one thread.
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from regard.models.language.language_model import detached
 
 Draw = Callable[[torch.Generator], Tensor]  # a batch of tokens (b, n)
 FIRST = 4  # tokens before the first that means something
+entry = partial(claim, fixed="55d6dca")
 
 
 def learned(
@@ -62,10 +64,9 @@ def said(model: LanguageModel, tokens: Tensor, segment: int = 0) -> Tensor:
     return torch.cat(parts, 1)
 
 
-@claim(
+@entry(
     "C28",
     group="Flavours of attention",
-    fixed="55d6dca",
     says="An LSTMN attends over earlier tokens and needs no fixed memory.",
     source="002:65-81",
     experiment="Nested brackets of four kinds: perplexity of an LSTMN and of an LSTM of as many parameters, "
@@ -127,10 +128,9 @@ def _looks_at_opening(model: Any, tokens: Tensor, number: dict[str, int]) -> flo
     return right / max(count, 1)
 
 
-@claim(
+@entry(
     "C59",
     group="Positions, heads, depth",
-    fixed="55d6dca",
     says="Encoders see both sides, decoders one.",
     source="004:1353-1354",
     experiment="Tokens that follow from the one to the right of them: how often a masked encoder and a "
@@ -169,10 +169,9 @@ def both_sides(seed: int, steps: int = 150) -> Figures:
     }
 
 
-@claim(
+@entry(
     "C60",
     group="Subquadratic attention",
-    fixed="55d6dca",
     says="Cached memory extends the context.",
     source="004:1356-1358",
     experiment="A symbol is asked for again after 28 or 60 tokens, segments of 16, one layer: Transformer-XL "
@@ -218,10 +217,9 @@ def memories(seed: int, steps: int = 500) -> Figures:
     return found
 
 
-@claim(
+@entry(
     "C61",
     group="Subquadratic attention",
-    fixed="55d6dca",
     says="Heads can learn how far they look; sparse patterns suffice.",
     source="004:1359-1362",
     experiment="Text that is local but for one token that comes again far from it: learned spans, pulled to "

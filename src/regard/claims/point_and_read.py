@@ -4,6 +4,7 @@ Readers learn from `corpora.passages`: spans, where another fact shares each par
 with words in the question that are of no use. All learn alike: batches of 32, AdamW, the rate falling to 0.
 """
 
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -21,6 +22,7 @@ from regard.tasks.reader import Reader
 from regard.tasks.reading import READING, ReadingParts
 
 TEXTS, TESTED, STEPS = 4000, 500, 700
+entry = partial(claim, fixed="bf71ec1")
 
 
 @remembered
@@ -74,7 +76,7 @@ def descend(model: nn.Module, steps: int, loss: Any, seed: int, rate: float = 3e
     model.eval()
 
 
-@claim(
+@entry(
     "C97",
     group="Applications",
     says="Attention finds the span that answers a question.",
@@ -84,14 +86,13 @@ def descend(model: nn.Module, steps: int, loss: Any, seed: int, rate: float = 3e
     control="Another fact of the passage shares each part of the question: one part alone does not tell.",
     conditions=[at_least(95, "exact match")],
     minutes=3,
-    fixed="bf71ec1",
 )
 def found_spans(seed: int, model: str = "dynamic_coattention") -> Figures:
     """Exact match of a reader on generated spans."""
     return {"exact match": reader_figures(model, "spans", seed)["exact_match"]}
 
 
-@claim(
+@entry(
     "C31",
     group="Flavours of attention",
     says="Coattention attends both ways; iterating escapes local maxima.",
@@ -104,7 +105,6 @@ def found_spans(seed: int, model: str = "dynamic_coattention") -> Figures:
         at_least(2, "both ways − one guess", "iterating"),
     ],
     minutes=8,
-    fixed="bf71ec1",
 )
 def both_ways(seed: int) -> Figures:
     """F1 of three readers on generated spans."""
@@ -115,7 +115,7 @@ def both_ways(seed: int) -> Figures:
     }
 
 
-@claim(
+@entry(
     "C32",
     group="Flavours of attention",
     says="Attention over attention weighs the words of the query.",
@@ -125,7 +125,6 @@ def both_ways(seed: int) -> Figures:
     control="Both have the same encoders and learn alike.",
     conditions=[at_least(2, "attention over attention − attention sum")],
     minutes=3,
-    fixed="bf71ec1",
 )
 def weighed_words(seed: int) -> Figures:
     """Accuracy of two readers on the generated cloze."""
@@ -135,7 +134,7 @@ def weighed_words(seed: int) -> Figures:
     }
 
 
-@claim(
+@entry(
     "C44",
     group="Memory",
     says="The output vocabulary of a pointer network is its input, of any length.",
@@ -148,7 +147,6 @@ def weighed_words(seed: int) -> Figures:
         at_most(0.01, "sequence to sequence, 20"),
     ],
     minutes=3,
-    fixed="bf71ec1",
 )
 def any_length(seed: int) -> Figures:
     """Accuracy of two models at two lengths."""

@@ -6,6 +6,7 @@ S2  "What if we limit or increase the contextualization?" is asked at the end of
 S3  Attention is said to have few parameters, and to be put into models that exist.
 """
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,8 +21,8 @@ from regard.data.corpora import dictionary
 from regard.models.classifiers import CLASSIFIERS
 from regard.swap import swap
 
-GROUP, LENGTH = "Beside the list", 12
-WINDOWS = (1, 3, 7, 15)
+LENGTH, WINDOWS = 12, (1, 3, 7, 15)
+entry = partial(claim, group="Beside the list", fixed="ae32f72")
 
 
 def gradient_mass(model: Any, source: Tensor) -> Tensor:
@@ -40,9 +41,8 @@ def gradient_mass(model: Any, source: Tensor) -> Tensor:
     return torch.stack(rows)
 
 
-@claim(
+@entry(
     "S1",
-    group=GROUP,
     says="An annotation has a strong focus on the words around its own.",
     source="000:121-124",
     experiment="bahdanau learns dictionary, 300 steps; sentences of 12 words: share of the gradient of h_i "
@@ -54,7 +54,6 @@ def gradient_mass(model: Any, source: Tensor) -> Tensor:
         must_fail(at_most(0.3, "share if spread evenly")),
     ],
     minutes=1.5,
-    fixed="ae32f72",
 )
 def around(seed: int) -> Figures:
     """Shares of the gradient."""
@@ -71,9 +70,8 @@ def around(seed: int) -> Figures:
     }
 
 
-@claim(
+@entry(
     "S2",
-    group=GROUP,
     says="What if we limit or increase the contextualization?",
     source="004:1638",
     experiment="The texts of the debate; attentive_mlp, attentive_cnn with windows of 1, 3, 7 and 15 words, "
@@ -86,7 +84,6 @@ def around(seed: int) -> Figures:
         must_fail(at_least(0.95, "least accuracy")),
     ],
     minutes=1.5,
-    fixed="ae32f72",
 )
 def contexts(seed: int) -> Figures:
     """τ, flips and shuffled weights by how much a state has read."""
@@ -108,9 +105,8 @@ def contexts(seed: int) -> Figures:
     return found | {"Spearman of τ with the window": float(falls), "least accuracy": least}
 
 
-@claim(
+@entry(
     "S3",
-    group=GROUP,
     says="Attention has none or few parameters, and is a drop-in.",
     source="004:62-64",
     experiment="attentive_bilstm with the dot, bilinear and additive score: parameters of the attention by "
@@ -124,7 +120,6 @@ def contexts(seed: int) -> Figures:
         must_fail(at_least(1e-3, "outputs change, sparsemax for softmax")),
     ],
     exact=True,
-    fixed="ae32f72",
 )
 def drop_in(seed: int) -> Figures:
     """Counts of parameters, and outputs before and after a swap."""

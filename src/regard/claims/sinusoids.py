@@ -1,12 +1,15 @@
 """C49: moving on is linear in sinusoids, with the paper's exponents; C50: their wavelengths."""
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from regard.claims.claim import Figures, at_least, at_most, claim, must_fail
 from regard.positions import sinusoid
+
+entry = partial(claim, group="Positions, heads, depth", exact=True)
 
 
 def of_the_lecture(n: int, d: int) -> Tensor:
@@ -29,9 +32,8 @@ def off_toeplitz(table: Tensor) -> float:
     return max(float(each.max() - each.min()) for k in range(len(table)) if len(each := products.diagonal(k)))
 
 
-@claim(
+@entry(
     "C49",
-    group="Positions, heads, depth",
     fixed="c8690d8",
     says="PE(pos + k) is linear in PE(pos).",
     source="003:245",
@@ -43,7 +45,6 @@ def off_toeplitz(table: Tensor) -> float:
         must_fail(at_least(0.5, "the lecture's, residual")),
         must_fail(at_least(1, "the lecture's, products differ by")),
     ],
-    exact=True,
     only_if="the exponents are the paper's, not the lecture's",
 )
 def linear(seed: int) -> Figures:
@@ -59,9 +60,8 @@ def linear(seed: int) -> Figures:
     return found
 
 
-@claim(
+@entry(
     "C50",
-    group="Positions, heads, depth",
     fixed="aa447e2",
     says="Wavelengths from 2π to 10000 · 2π.",
     source="003:241",
@@ -72,7 +72,6 @@ def linear(seed: int) -> Figures:
         at_most(1e-9, "last pair after 2π · 10000^((d−2)/d), off by", "the first"),
         at_most(1e-9, "last pair after 10000 · 2π, off by", "the last"),
     ],
-    exact=True,
     remark="The last only comes near: it is 2π · 10000^((d−2)/d).",
 )
 def wavelengths(seed: int) -> Figures:

@@ -1,5 +1,6 @@
 """C42: a Turing machine copies longer sequences than it was trained on; C45: content, shift, sharpening."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from regard.memories import turing
 from regard.models.algorithm import ALGORITHM_MODELS
 
 BITS, LONGEST = 8, 10
+entry = partial(claim, group="Memory", fixed="3a25765")
 
 
 def batch(length: int, size: int, chance: np.random.Generator) -> tuple[Tensor, Tensor]:
@@ -51,10 +53,8 @@ def wrong(model: Any, length: int, seed: int) -> float:
     return float(((model(inputs)[:, -length:] > 0) != (said > 0.5)).double().mean())
 
 
-@claim(
+@entry(
     "C42",
-    group="Memory",
-    fixed="3a25765",
     says="A neural Turing machine copies longer sequences than it was trained on.",
     source="004:842",
     experiment="Copy vectors of 8 bits, trained at lengths 1 to 10, 1,500 steps; wrong bits at 20 and 30.",
@@ -76,10 +76,8 @@ def copies(seed: int) -> Figures:
     return found
 
 
-@claim(
+@entry(
     "C45",
-    group="Memory",
-    fixed="3a25765",
     says="A Turing machine's head looks by content, shifts and sharpens.",
     source="004:842",
     experiment="Content of great strength against the most similar row; a certain shift against a roll; "

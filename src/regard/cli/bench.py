@@ -26,11 +26,8 @@ AsJson = Annotated[bool, Option("--json", help="Print a list of objects: what, a
 Plot = Annotated[
     Path | None, Option("--plot", metavar="FILE", help="Draw time and memory against n: .png, .svg or .pdf.")
 ]
-
-
 CpuTime = Annotated[
-    bool,
-    Option("--cpu-time", help="Seconds of the processor, not of the clock: for one thread."),
+    bool, Option("--cpu-time", help="Seconds of the processor, not of the clock: for one thread.")
 ]
 
 
@@ -42,10 +39,7 @@ def attention(
     as_json: AsJson = False,
     plot: Plot = None,
     run: Path | None = Option(
-        None,
-        "--run",
-        metavar="DIR",
-        help="Measure on the scores of a trained run instead, validation sentences.",
+        None, metavar="DIR", help="Measure on the scores of a trained run instead, validation sentences."
     ),
 ) -> None:
     """Measure attention against scaled_dot_product_attention and nn.MultiheadAttention.
@@ -101,13 +95,11 @@ def decoding(
     plot: Plot = None,
     keys: Path | None = Option(
         None,
-        "--keys",
         metavar="FILE",
         help="Measure certified steps instead, on queries, keys and values of a model (safetensors).",
     ),
     model: Path | None = Option(
         None,
-        "--model",
         metavar="hf:PATH",
         help="Measure tokens that a language model of transformers writes with a certified cache instead.",
     ),

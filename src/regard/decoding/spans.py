@@ -5,7 +5,9 @@
 
 with F1(a, b) = 2 |a ∩ b| / (|a| + |b|) in tokens: the answer whose F1 is highest if one of the spans b, drawn
 by its probability, is right (minimum Bayes risk). It differs from the most likely one where the model is
-unsure. Candidates and spans b are the most likely `CANDIDATES`, all of them if there are no more.
+unsure. Candidates and spans b are the most likely `CANDIDATES`, all of them if there are no more. Where a
+model also says with which probability pₜ each word is in the answer, a second estimate is added to this one:
+2 Σ_{t ∈ a} pₜ / (|a| + Σₜ pₜ), the F1 of expected sizes.
 """
 
 from typing import Literal
@@ -26,8 +28,13 @@ def span_scores(start: Tensor, end: Tensor, longest: int) -> Tensor:
     return start.unsqueeze(-1) + after
 
 
-def best_spans(start: Tensor, end: Tensor, longest: int, choose: Choose = "likely") -> tuple[Tensor, Tensor]:
-    """First and last tokens (b, 2) of the chosen spans, and their log-probability (b,) among all spans."""
+def best_spans(
+    start: Tensor, end: Tensor, longest: int, choose: Choose = "likely", inside: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """First and last tokens (b, 2) of the chosen spans, and their log-probability (b,) among all spans.
+
+    `inside` are the log-odds (b, n) of each word to be in the answer, where there are any.
+    """
     scores = span_scores(start, end, longest)
     width = scores.shape[-1]
     flat = scores.flatten(1).double().log_softmax(-1)
@@ -42,6 +49,12 @@ def best_spans(start: Tensor, end: Tensor, longest: int, choose: Choose = "likel
     sizes = last - first + 1
     f1 = 2 * overlap / (sizes.unsqueeze(-1) + sizes.unsqueeze(-2))  # (b, k, k)
     expected = (f1 * value.exp().unsqueeze(-2)).sum(-1)
+    if inside is not None:
+        p = torch.where(start == -torch.inf, 0, inside.double().sigmoid())
+        before = torch.nn.functional.pad(p.cumsum(-1), (1, 0))
+        within = before.gather(1, (last + 1).clamp(max=p.shape[-1])) - before.gather(1, first)
+        estimate = 2 * within / (sizes + before[:, -1:])
+        expected = (expected + estimate).masked_fill(value == -torch.inf, -torch.inf)
     best = expected.argmax(-1, keepdim=True)
     chosen = spans.gather(1, best.unsqueeze(-1).expand(-1, 1, 2)).squeeze(1)
     return chosen, value.gather(1, best).squeeze(1)

@@ -114,7 +114,9 @@ class Reader(System):
             with torch.no_grad():
                 last = self.model(self.read_texts([encoded[i] for i in some]))[-1]
             check_finite(torch.where(last.start == -torch.inf, 0, last.start))
-            spans, log_probs = best_spans(last.start, last.end, self.longest_answer, choice.choose)
+            spans, log_probs = best_spans(
+                last.start, last.end, self.longest_answer, choice.choose, last.inside
+            )
             for i, (first, final), value in zip(some, spans.tolist(), log_probs.tolist(), strict=True):
                 texts = encoded[i]
                 start, stop = texts.characters(first, final)

@@ -290,7 +290,7 @@ class ReadingTask(Task):
         texts, answers, counts = texts_of(batch), batch["answers"], batch.lengths["answers"]
         last = model(texts)[-1]
         longest = model.longest_answer(SpanChoice().longest)
-        chosen, _ = best_spans(last.start, last.end, longest, SpanChoice().choose)
+        chosen, _ = best_spans(last.start, last.end, longest, SpanChoice().choose, last.inside)
         f1, exact = overlap(chosen, answers, counts)
         right = [mark(answers[..., side], counts, texts.passage.shape[1]) for side in (0, 1)]
         surprise = sum(

@@ -28,6 +28,7 @@ from regard.kernels.decoding.byte_vectors import where_above
 
 LANES = 32
 STEPS = 60  # of Newton's method, at most
+AHEAD = 16  # keys that are fetched before they are multiplied
 
 
 @compiled
@@ -38,11 +39,11 @@ def score_places(query: Any, row: int, keys: Any, base: int, places: Any, count:
     """
     d, w = query.shape[1], width(query)
     q = row * d
-    for e in range(min(count, 8)):
+    for e in range(min(count, AHEAD)):
         for i in range(0, d, 2 * w):
             prefetch(keys, base + places[e] * d + i)
     for e in range(0, count, 4):
-        for ahead in range(e + 8, min(e + 12, count)):
+        for ahead in range(e + AHEAD, min(e + AHEAD + 4, count)):
             for i in range(0, d, 2 * w):
                 prefetch(keys, base + places[ahead] * d + i)
         last = count - 1
