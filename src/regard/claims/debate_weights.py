@@ -4,6 +4,8 @@
 steps and sizes are those of `debate_models`.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from regard.audits.retraining import uniform_weights
@@ -11,12 +13,22 @@ from regard.claims.claim import Figures, at_least, at_most, claim, must_fail
 from regard.claims.debate_models import BILSTM, MLP, Which, check, finding, fitted, texts, which
 from regard.claims.toy_texts import looked
 
-debated = partial(claim, group="The debate", fixed="9c6591d", only_if="states have read the whole text")
+debated = partial(claim, group="The debate", fixed="9c6591d")
+CONTEXT = "states have read the whole text"
 
 
-def two(seed: int, map: str, model: str, data: str | None) -> dict[str, Which]:
-    """The model that is asked about, and the control."""
-    return {"model": which(check(model), seed, map, data), "MLP": which(MLP, seed, map, data)}
+def of_both(figures: Callable[[Which], Figures]) -> Callable[..., Figures]:
+    """The experiment that asks for figures of the model, and of the control; "" names the main one."""
+
+    def measure(seed: int, map: str = "softmax", model: str = BILSTM, data: str | None = None) -> Figures:
+        both = {"model": which(check(model), seed, map, data), "MLP": which(MLP, seed, map, data)}
+        return {
+            f"{name}, {what}" if what else name: value
+            for name, one in both.items()
+            for what, value in figures(one).items()
+        }
+
+    return measure
 
 
 @debated(
@@ -31,25 +43,22 @@ def two(seed: int, map: str, model: str, data: str | None) -> dict[str, Which]:
         *(at_least(0.25, f"MLP, {other} − model, {other}") for other in ("gradient", "leave-one-out")),
     ],
     minutes=0.7,
+    only_if=CONTEXT,
     remark="It is about context: of the MLP the contrary is true.",
 )
-def order(seed: int, map: str = "softmax", model: str = BILSTM, data: str | None = None) -> Figures:
+@of_both
+def order(one: Which) -> Figures:
     """τ of attention with the two others, and of these with each other."""
-    found: Figures = {}
-    for name, one in two(seed, map, model, data).items():
-        gradient = finding("gradient_correlation", one)
-        found |= {
-            f"{name}, gradient": gradient.value,
-            f"{name}, leave-one-out": finding("leave_one_out_correlation", one).value,
-            f"{name}, gradient with leave-one-out": gradient.baseline,
-        }
-    return found
+    gradient = finding("gradient_correlation", one)
+    return {
+        "gradient": gradient.value,
+        "leave-one-out": finding("leave_one_out_correlation", one).value,
+        "gradient with leave-one-out": gradient.baseline,
+    }
 
 
-@claim(
+@debated(
     "C66",
-    group="The debate",
-    fixed="9c6591d",
     says="Should attention agree with gradients? They are unreliable too.",
     source="004:1632",
     experiment="Vectors of words moved, and the model with them: the order by gradient × input "
@@ -59,23 +68,19 @@ def order(seed: int, map: str = "softmax", model: str = BILSTM, data: str | None
     minutes=0.4,
     remark="The order changes; the top word mostly stays.",
 )
-def shifted(seed: int, map: str = "softmax", model: str = BILSTM, data: str | None = None) -> Figures:
+@of_both
+def shifted(one: Which) -> Figures:
     """Shares of texts whose order, and whose top word, change."""
-    found: Figures = {}
-    for name, one in two(seed, map, model, data).items():
-        shift = finding("shift", one)
-        found |= {
-            f"{name}, order changed": shift.details["order changed"],
-            f"{name}, top word changed": shift.value,
-        }
-        found[f"{name}, τ of the two orders"] = shift.details["Kendall's τ of the two orders"]
-    return found
+    shift = finding("shift", one)
+    return {
+        "order changed": shift.details["order changed"],
+        "top word changed": shift.value,
+        "τ of the two orders": shift.details["Kendall's τ of the two orders"],
+    }
 
 
-@claim(
+@debated(
     "C67",
-    group="The debate",
-    fixed="9c6591d",
     says="Other weights with the same answer are easily found.",
     source="004:1465-1489",
     experiment="Share of texts with weights of JSD > ½ at TVD ≤ .05.",
@@ -85,11 +90,11 @@ def shifted(seed: int, map: str = "softmax", model: str = BILSTM, data: str | No
     remark="For the MLP too: another word that says the same is another good reason. `contradiction` "
     "(the audit) asks for words that say something else.",
 )
-def elsewhere(seed: int, map: str = "softmax", model: str = BILSTM, data: str | None = None) -> Figures:
+@of_both
+def elsewhere(one: Which) -> Figures:
     """Shares of texts, and how far the weights are."""
-    found = {name: finding("adversary", one) for name, one in two(seed, map, model, data).items()}
-    shares = {name: one.value for name, one in found.items()}
-    return shares | {f"{name}, mean JSD": one.details["mean JSD"] for name, one in found.items()}
+    found = finding("adversary", one)
+    return {"": found.value, "mean JSD": found.details["mean JSD"]}
 
 
 @debated(
@@ -100,10 +105,12 @@ def elsewhere(seed: int, map: str = "softmax", model: str = BILSTM, data: str | 
     control="attentive_mlp.",
     conditions=[at_most(0.05, "model"), must_fail(at_least(0.10, "MLP"))],
     minutes=0.4,
+    only_if=CONTEXT,
 )
-def shuffled(seed: int, map: str = "softmax", model: str = BILSTM, data: str | None = None) -> Figures:
+@of_both
+def shuffled(one: Which) -> Figures:
     """Median TVD."""
-    return {name: finding("permutation", one).value for name, one in two(seed, map, model, data).items()}
+    return {"": finding("permutation", one).value}
 
 
 @debated(
@@ -118,18 +125,17 @@ def shuffled(seed: int, map: str = "softmax", model: str = BILSTM, data: str | N
         must_fail(at_least(0.10, "MLP")),
     ],
     minutes=0.4,
+    only_if=CONTEXT,
 )
-def erased(seed: int, map: str = "softmax", model: str = BILSTM, data: str | None = None) -> Figures:
+@of_both
+def erased(one: Which) -> Figures:
     """Shares that flip."""
-    found = {name: finding("erasure", one) for name, one in two(seed, map, model, data).items()}
-    shares = {name: one.value for name, one in found.items()}
-    return shares | {f"{name}, random word": one.baseline for name, one in found.items()}
+    found = finding("erasure", one)
+    return {"": found.value, "random word": found.baseline}
 
 
-@claim(
+@debated(
     "C70",
-    group="The debate",
-    fixed="9c6591d",
     says="Many weights must go before a decision flips, fewer in the order of the gradient.",
     source="004:1511",
     experiment="Share of words removed until the decision flips, the largest first.",
@@ -142,13 +148,10 @@ def erased(seed: int, map: str = "softmax", model: str = BILSTM, data: str | Non
     minutes=0.6,
     remark="In the BiLSTM more must go in the order of the gradient, not fewer.",
 )
-def removed(seed: int, map: str = "softmax", model: str = BILSTM, data: str | None = None) -> Figures:
+@of_both
+def removed(one: Which) -> Figures:
     """Shares of words, by order of removal."""
-    return {
-        f"{name}, {order}": share
-        for name, one in two(seed, map, model, data).items()
-        for order, share in finding("removal", one).details.items()
-    }
+    return dict(finding("removal", one).details)
 
 
 @debated(
@@ -159,18 +162,16 @@ def removed(seed: int, map: str = "softmax", model: str = BILSTM, data: str | No
     control="attentive_mlp.",
     conditions=[at_most(0.02, "model, lost"), must_fail(at_least(0.20, "MLP, lost"))],
     minutes=0.7,
+    only_if=CONTEXT,
     remark="The MLP needs the weights it learned with, but could have learned without.",
 )
-def evened(seed: int, map: str = "softmax", model: str = BILSTM, data: str | None = None) -> Figures:
+@of_both
+def evened(one: Which) -> Figures:
     """Accuracies."""
-    test = texts(seed, data).test
-    found: Figures = {}
-    for name, one in two(seed, map, model, data).items():
-        details = finding("uniform", one).details
-        trained = fitted(which(one.name, seed, map, data, kind="uniform"))
-        with trained.looking_with(uniform_weights(test.lengths, 1, test.tokens.shape[1])):
-            learned = looked(trained, test)[0]
-        own, even = details["accuracy"], details["accuracy_uniform"]
-        found |= {f"{name}, own": own, f"{name}, uniform": even, f"{name}, lost": own - even}
-        found[f"{name}, trained so"] = learned
-    return found
+    test = texts(one.seed, one.data).test
+    details = finding("uniform", one).details
+    trained = fitted(replace(one, kind="uniform"))
+    with trained.looking_with(uniform_weights(test.lengths, 1, test.tokens.shape[1])):
+        learned = looked(trained, test)[0]
+    own, even = details["accuracy"], details["accuracy_uniform"]
+    return {"own": own, "uniform": even, "lost": own - even, "trained so": learned}

@@ -115,9 +115,8 @@ def rows(seed: int) -> Figures:
     return found
 
 
-@claim(
+@entry(
     "C26",
-    group="Classifiers and explanations",
     fixed="e1da394",
     says="The diagonal of AAᵀ is 1, “obviously”.",
     source="002:126",
