@@ -217,7 +217,7 @@ def test_autocast_and_half_precision_take_the_general_way(written, monkeypatch):
     def refused(*_):
         raise AssertionError("the short way was taken")
 
-    monkeypatch.setattr("regard.models.parts.self_attention_layer.cached_step", refused)
+    monkeypatch.setattr("regard.models.parts.self_attention_layer.layer_step", refused)
     with torch.no_grad():
         with pytest.raises(AssertionError):
             model(tokens[:, 5:], state)

@@ -71,14 +71,21 @@ class KeyValue:
                 )
                 self._taken = [need]
             else:
-                if need > self._keys.shape[-2] or n != self._taken[0]:
-                    self._keys, self._values = _roomy(self._keys, n, need), _roomy(self._values, n, need)
-                    self._taken = [n]
-                self._keys.narrow(-2, n, need - n).copy_(keys)
-                self._values.narrow(-2, n, need - n).copy_(values)
-                self._taken[0] = need
+                held, room = self.reserve(need - n)
+                held.narrow(-2, n, need - n).copy_(keys)
+                room.narrow(-2, n, need - n).copy_(values)
         self._n = need
         return self.keys, self.values
+
+    def reserve(self, more: int) -> tuple[Tensor, Tensor]:
+        """Grow by so many positions, which the caller writes at once, without gradient: both buffers."""
+        assert self._keys is not None and self._values is not None
+        n, need = self._n, self._n + more
+        if need > self._keys.shape[-2] or n != self._taken[0]:
+            self._keys, self._values = _roomy(self._keys, n, need), _roomy(self._values, n, need)
+            self._taken = [n]
+        self._n = self._taken[0] = need
+        return self._keys, self._values
 
     def copy(self) -> Self:
         """An independent cache with the same keys and values."""

@@ -82,7 +82,7 @@ class Rotary(Factored):
         """
         if x.shape[-1] != self.width:
             raise ShapeError(f"rotary positions must have width={x.shape[-1]} as the keys; got {self.width}.")
-        cos, sin = self._turns(x, positions, n)  # (..., k, turned / 2)
+        cos, sin = self.turns(x, positions, n)  # (..., k, turned / 2)
         part = x if self.turned == self.width else x[..., : self.turned]
         if self.interleaved:
             a, b = part[..., 0::2], part[..., 1::2]
@@ -99,7 +99,7 @@ class Rotary(Factored):
             return None
         return self.rotated(keys, positions)
 
-    def _turns(self, x: Tensor, positions: Positions, n: int | None) -> tuple[Tensor, Tensor]:
+    def turns(self, x: Tensor, positions: Positions, n: int | None) -> tuple[Tensor, Tensor]:
         """Cosines and sines (..., k, turned / 2) of the angles at these positions."""
         by_length = self.scaling is not None and self.scaling.by_length
         if not isinstance(positions, range) or by_length or not is_plain(x):

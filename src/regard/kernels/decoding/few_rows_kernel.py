@@ -69,6 +69,25 @@ def eight_dots(x: Any, at: int, weight: Any, row: int, d: int, y: Any, place: in
         put(y, place + k * n + 1, q)
 
 
+@inlined
+def outputs(x: Any, weight: Any, bias: Any, biased: bool, first: int, last: int, y: Any) -> None:
+    """Columns first ≤ i < last of y (rows, n) = x (rows, d) · weight (n, d)ᵀ + bias (n,)."""
+    rows, d, n = x.shape[0], x.shape[1], weight.shape[0]
+    fours = rows - rows % 4
+    for i in range(first, last, 2):
+        both = i + 1 < last
+        for row in range(0, fours if both else 0, 4):
+            eight_dots(x, row * d, weight, i * d, d, y, row * n + i, n)
+        for row in range(fours if both else 0, rows):
+            y[row, i] = dot(x, row * d, weight, i * d, d)
+        for row in range(fours, rows if both else 0):
+            y[row, i + 1] = dot(x, row * d, weight, (i + 1) * d, d)
+    if biased:
+        for row in range(rows):
+            for i in range(first, last):
+                y[row, i] += bias[i]
+
+
 def few_rows(struct: Any) -> None:
     """y (rows, n) of x (rows, d), by as many threads as call it: see `few_rows_arguments`."""
     args = carray(struct, 1)[0]
@@ -76,21 +95,8 @@ def few_rows(struct: Any) -> None:
     x, y = carray(floats(args.x, kind), (rows, d)), carray(floats(args.y, kind), (rows, n))
     weight, bias = carray(floats(args.weight, kind), (n, d)), carray(floats(args.bias, kind), (n,))
     ticket = carray(integers(args.ticket, kind), (1,))
-    fours = rows - rows % 4
     while True:
         first = take(ticket) * BLOCK
         if first >= n:
             return
-        last = min(first + BLOCK, n)
-        for i in range(first, last, 2):
-            both = i + 1 < last
-            for row in range(0, fours if both else 0, 4):
-                eight_dots(x, row * d, weight, i * d, d, y, row * n + i, n)
-            for row in range(fours if both else 0, rows):
-                y[row, i] = dot(x, row * d, weight, i * d, d)
-            for row in range(fours, rows if both else 0):
-                y[row, i + 1] = dot(x, row * d, weight, (i + 1) * d, d)
-        if args.bias != 0:
-            for row in range(rows):
-                for i in range(first, last):
-                    y[row, i] += bias[i]
+        outputs(x, weight, bias, args.bias != 0, first, min(first + BLOCK, n), y)

@@ -6,7 +6,6 @@ encoder, depending on the mask.
 Vaswani et al. (2017), arXiv:1706.03762, §3.1; pre-norm as in `parts/residual.py`.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
@@ -17,6 +16,7 @@ from regard.heads.cached_step import cached_step, takes_step
 from regard.masks import Mask
 from regard.memories import KeyValue
 from regard.models.parts.feed_forward import FeedForward
+from regard.models.parts.layer_step import layer_step, takes_layer
 from regard.models.parts.residual import Residual, only_adds
 
 
@@ -45,9 +45,11 @@ class SelfAttentionLayer(nn.Module):
 
     def forward(self, x: Tensor, mask: Mask | None, cache: KeyValue | None = None) -> Tensor:
         """x (b, m, width) to (b, m, width); a cache holds the keys and values of earlier positions."""
-        around, further = cast(Iterable[Residual], self.around)
+        around, further = cast("tuple[Residual, Residual]", self.around)
         if takes_step(self.attention, x, mask, cache) and only_adds(around) and only_adds(further):
             heads, steps = cast(MultiHead, self.attention), cast(KeyValue, cache)
+            if takes_layer(heads, around, further, self.feed_forward, x):
+                return layer_step(heads, around, further, self.feed_forward, x, steps)
             x = x + cached_step(heads, around.norm(x), steps)
             fed: Tensor = self.feed_forward(further.norm(x))
             return x + fed
