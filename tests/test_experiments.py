@@ -128,9 +128,11 @@ def test_agreement_says_which_methods_find_the_subject(tmp_path):
     (tmp_path / "nouns.conllu").write_text(lines)
     out, some = tmp_path / "table.md", ["attention", "leave_one_out", "integrated_gradients"]
     given = ["--data", tmp_path, "--nouns", tmp_path / "nouns.conllu", "--out", out, "--only", *some]
-    run("agreement.py", f"hf:{folder('language', tmp_path)}", *given)
+    run("agreement.py", f"hf:{folder('language', tmp_path)}", *given, "--steps", 200)
     said = out.read_text(encoding="utf-8")
     assert "of 2 usable sentences" in said and "of the weight" in said
+    off = re.search(r"Integrated gradients: 200 steps; their sums are off by (\d+\.\d)% \(median\)", said)
+    assert float(off[1]) < 1
     cell = r"[01]\.\d\d \([01]\.\d\d–[01]\.\d\d\)"
     for name in some:
         assert re.search(rf"\| {name} \| {cell} \| {cell} \| {cell} \|", said)

@@ -7,6 +7,7 @@ from explanations.toys import Linear, Look, classifier, log_odds, texts
 from regard import intervene, record
 from regard.explanations import (
     attention_x_gradient,
+    completeness_error,
     gradient,
     gradient_x_input,
     integrated_gradients,
@@ -73,6 +74,34 @@ def test_integrated_gradients_sum_to_the_difference(kind, hold):
         assert not torch.allclose(scores.sum(-1), difference, rtol=0.01)
     else:
         torch.testing.assert_close(scores.sum(-1), difference, rtol=0.01, atol=0)
+
+
+def test_of_a_fixed_number_of_steps_one_knows_how_far_off_the_sums_are():
+    """y = Σ x² has slope 2ax at ax: with one step, of the midpoint, exact; of Σ x⁴ 1/2 instead of 1."""
+    pytest.importorskip("captum")
+    x = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for power, error in ((2, 0.0), (4, 0.5)):
+
+        def powers(x, power=power):
+            return (x**power).sum((1, 2)).unsqueeze(-1)
+
+        scores = integrated_gradients(powers, x, steps=1, doublings=0)
+        torch.testing.assert_close(scores, (1 - error) * (x**power).sum(-1))
+        found = completeness_error(powers, x, scores=scores)
+        torch.testing.assert_close(found, torch.full((2,), error, dtype=torch.float64))
+    doubled = integrated_gradients(powers, x, steps=1, doublings=1)
+    assert bool((completeness_error(powers, x, scores=doubled) < 1e-9).all())
+
+
+def test_completeness_is_of_the_class_and_the_baseline_that_are_given():
+    pytest.importorskip("captum")
+    model, (tokens, lengths) = classifier("attentive_mlp").eval(), texts()
+    begin, target = model.embed(torch.tensor(1)).detach(), torch.tensor([0, 1, 2, 1])
+    asked = {"target": target, "baseline": begin}
+    scores = integrated_gradients(model, tokens, lengths, **asked, steps=100)
+    assert bool((completeness_error(model, tokens, lengths, scores=scores, **asked) < 0.01).all())
+    assert bool((completeness_error(model, tokens, lengths, scores=scores, target=target) > 0.01).any())
+    assert bool((completeness_error(model, tokens, lengths, scores=2 * scores, **asked) > 0.9).all())
 
 
 def test_from_another_baseline():

@@ -10,6 +10,7 @@ from regard.explanations.explained_texts import to_words as to_words
 from regard.explanations.flow_network import flow as flow
 from regard.explanations.gradient import gradient as gradient
 from regard.explanations.gradient_x_input import gradient_x_input as gradient_x_input
+from regard.explanations.integrated_gradients import completeness_error as completeness_error
 from regard.explanations.integrated_gradients import integrated_gradients as integrated_gradients
 from regard.explanations.leave_one_out import leave_one_out as leave_one_out
 from regard.explanations.methods import METHODS as METHODS

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.core.errors import ShapeError
 from regard.explanations.methods import register
-from regard.models.subject import Second, Target, eval_mode, held, subject
+from regard.models.subject import Second, Subject, Target, eval_mode, held, subject
 
 TOKENS = 1 << 12  # times steps, that are computed at once: with gradients, so that memory counts
 CLOSE, DOUBLINGS = 0.01, 4
@@ -41,11 +41,7 @@ def integrated_gradients(
     if steps < 1:
         raise ValueError(f"steps must be at least 1; got {steps}.")
     asked = subject(model, inputs, lengths, second)
-    classes, vectors = asked.target(target), asked.vectors()
-    begin = torch.zeros_like(vectors[0, 0]) if baseline is None else baseline.to(vectors)
-    if begin.shape != vectors.shape[-1:]:
-        raise ShapeError(f"baseline must be (d,) with d={vectors.shape[-1]}; got {tuple(begin.shape)}.")
-    begins = torch.where(asked.real.unsqueeze(-1), begin, vectors)  # padding stays as it is
+    classes, (vectors, begins) = asked.target(target), _ends(asked, baseline)
 
     def value(vectors: Tensor, rows: Tensor, classes: Tensor) -> Tensor:
         return asked.value(asked.outputs(vectors, rows=rows), classes)
@@ -65,8 +61,7 @@ def integrated_gradients(
         if hold_attention:
             with held(asked):
                 return torch.where(asked.real, scores(rows, steps), 0)
-        with torch.no_grad():
-            wanted = value(vectors, rows, classes) - value(begins, rows, classes)
+        wanted = _difference(asked, classes, vectors, begins)
         found = scores(rows, steps)
         for _ in range(doublings):
             off = ((found.sum(-1) - wanted).abs() > CLOSE * wanted.abs()).nonzero().squeeze(-1)
@@ -75,3 +70,30 @@ def integrated_gradients(
             steps *= 2
             found[off] = scores(off, steps)
     return torch.where(asked.real, found, 0)
+
+
+def completeness_error(
+    model: Any, inputs: Any, lengths: Any = None, *,
+    scores: Tensor, target: Target = None, baseline: Tensor | None = None, second: Second | None = None,
+) -> Tensor:  # fmt: skip
+    """How far scores (b, n) are from adding up: |Σ scores − (y(x) − y(x'))| / |y(x) − y(x')|, (b,)."""
+    asked = subject(model, inputs, lengths, second)
+    with eval_mode(model):
+        wanted = _difference(asked, asked.target(target), *_ends(asked, baseline))
+    return (scores.sum(-1) - wanted).abs() / wanted.abs()
+
+
+def _ends(asked: Subject, baseline: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Where the path ends and where it begins, (b, n, d); padding stays as it is."""
+    vectors = asked.vectors()
+    begin = torch.zeros_like(vectors[0, 0]) if baseline is None else baseline.to(vectors)
+    if begin.shape != vectors.shape[-1:]:
+        raise ShapeError(f"baseline must be (d,) with d={vectors.shape[-1]}; got {tuple(begin.shape)}.")
+    return vectors, torch.where(asked.real.unsqueeze(-1), begin, vectors)
+
+
+@torch.no_grad()
+def _difference(asked: Subject, classes: Tensor, vectors: Tensor, begins: Tensor) -> Tensor:
+    """y(x) − y(x'), (b,)."""
+    ends = [asked.value(asked.outputs(one), classes) for one in (vectors, begins)]
+    return ends[0] - ends[1]
