@@ -7,32 +7,46 @@ from regard.kernels.common.simd import add, fma, get, load, put, splat, store, t
 
 
 @inlined
+def load4(array: Any, at: int) -> Any:
+    """The four vectors that begin at a flat index."""
+    w = width(array)
+    return load(array, at), load(array, at + w), load(array, at + 2 * w), load(array, at + 3 * w)
+
+
+@inlined
+def fma4(x: Any, a: Any, b: Any) -> Any:
+    """x · a + b of four vectors each of a and b."""
+    return fma(x, a[0], b[0]), fma(x, a[1], b[1]), fma(x, a[2], b[2]), fma(x, a[3], b[3])
+
+
+@inlined
+def store4(array: Any, at: int, vectors: Any) -> None:
+    """Write four vectors at a flat index."""
+    w = width(array)
+    store(array, at, vectors[0])
+    store(array, at + w, vectors[1])
+    store(array, at + 2 * w, vectors[2])
+    store(array, at + 3 * w, vectors[3])
+
+
+@inlined
 def gather(
     weights: Any, places: Any, start: int, stop: int, table: Any, base: int, d: int, out: Any, o: int
 ) -> None:
     """out += Σₑ wₑ · table[placeₑ]."""
     w = width(table)
-    c = 0
-    while c + 4 * w <= d:
-        s0, s1 = load(out, o + c), load(out, o + c + w)
-        s2, s3 = load(out, o + c + 2 * w), load(out, o + c + 3 * w)
+    whole = d - d % (4 * w)
+    for c in range(0, whole, 4 * w):
+        sums = load4(out, o + c)
         for e in range(start, stop):
-            x, t = splat(table, get(weights, e)), base + get(places, e) * d + c
-            s0 = fma(x, load(table, t), s0)
-            s1 = fma(x, load(table, t + w), s1)
-            s2 = fma(x, load(table, t + 2 * w), s2)
-            s3 = fma(x, load(table, t + 3 * w), s3)
-        store(out, o + c, s0)
-        store(out, o + c + w, s1)
-        store(out, o + c + 2 * w, s2)
-        store(out, o + c + 3 * w, s3)
-        c += 4 * w
-    while c < d:
-        s0 = load(out, o + c)
+            row = load4(table, base + get(places, e) * d + c)
+            sums = fma4(splat(table, get(weights, e)), row, sums)
+        store4(out, o + c, sums)
+    for c in range(whole, d, w):
+        s = load(out, o + c)
         for e in range(start, stop):
-            s0 = fma(splat(table, get(weights, e)), load(table, base + get(places, e) * d + c), s0)
-        store(out, o + c, s0)
-        c += w
+            s = fma(splat(table, get(weights, e)), load(table, base + get(places, e) * d + c), s)
+        store(out, o + c, s)
 
 
 @inlined
@@ -41,23 +55,17 @@ def scatter(
 ) -> None:
     """table[placeₑ] += wₑ · row."""
     w = width(table)
-    c = 0
-    while c + 4 * w <= d:
-        x0, x1 = load(row, r + c), load(row, r + c + w)
-        x2, x3 = load(row, r + c + 2 * w), load(row, r + c + 3 * w)
+    whole = d - d % (4 * w)
+    for c in range(0, whole, 4 * w):
+        x = load4(row, r + c)
         for e in range(start, stop):
-            x, t = splat(table, get(weights, e)), base + get(places, e) * d + c
-            store(table, t, fma(x, x0, load(table, t)))
-            store(table, t + w, fma(x, x1, load(table, t + w)))
-            store(table, t + 2 * w, fma(x, x2, load(table, t + 2 * w)))
-            store(table, t + 3 * w, fma(x, x3, load(table, t + 3 * w)))
-        c += 4 * w
-    while c < d:
+            t = base + get(places, e) * d + c
+            store4(table, t, fma4(splat(table, get(weights, e)), x, load4(table, t)))
+    for c in range(whole, d, w):
         x0 = load(row, r + c)
         for e in range(start, stop):
             t = base + get(places, e) * d + c
             store(table, t, fma(splat(table, get(weights, e)), x0, load(table, t)))
-        c += w
 
 
 @inlined
