@@ -6,6 +6,8 @@ import torch
 
 import regard
 from regard.kernels.attention.sparse_run import factors
+from regard.memories import KeyValue
+from regard.models.language.gpt import GPT, Config
 
 for dtype in [getattr(torch, name) for name in sys.argv[1:]]:
     for name, entry in regard.MAPS.items():
@@ -46,5 +48,15 @@ if "float32" in sys.argv:  # steps on codes of keys, which are float32 alone
         cache.append(*torch.randn(2, 1, 2, 1, 32))
         for map in ("entmax15", "sparsemax"):
             cache.attend(torch.randn(1, 4, 1, 32), map)
+
+for dtype in [getattr(torch, name) for name in sys.argv[1:]]:  # steps of a language model and a translator
+    with torch.no_grad():
+        for activation in ("squared_relu", "gelu"):  # by the kernel of a layer, and by those of its parts
+            model = GPT(Config(5, 8, 8, 2, 1, activation=activation)).to(dtype).eval()
+            model(torch.ones(1, 1, dtype=torch.long), model(torch.ones(1, 3, dtype=torch.long))[1])
+        heads, source = regard.MultiHead(8, 2).to(dtype).eval(), KeyValue(grows=False, clean=True)
+        texts = torch.randn(1, 3, 8, dtype=dtype)
+        for query in (texts, texts[:, :1]):
+            heads(query, texts, cache=source)
 
 regard.explanations.flow([torch.rand(1, 1, 4, 4)] * 3)

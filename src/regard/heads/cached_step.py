@@ -7,7 +7,7 @@ rotary ones too, where nobody looks and no gradient is wanted. In the general ca
 step (masks, places, backends, what is kept for looking) takes longer than the step itself.
 """
 
-from typing import cast
+from typing import TypeGuard, cast
 
 import torch
 from torch import Tensor, nn
@@ -28,32 +28,32 @@ KINDS = (torch.float32, torch.float64)
 
 def takes_step(heads: nn.Module, x: Tensor, mask: Mask | None, cache: KeyValue | None) -> bool:
     """Whether `cached_step` may be taken for x (b, 1, width)."""
-    if (
-        cache is None
-        or x.shape[1] != 1
-        or type(mask) is not Causal
-        or torch.is_grad_enabled()
-        or recorders.active
-        or type(heads) is not MultiHead
-        or not is_bare(heads)
-    ):
+    if cache is None or type(mask) is not Causal or type(cache) is not KeyValue or x.dim() != 3:
+        return False
+    if not (cache.grows and len(cache) > 0 and x.dtype in KINDS and is_softmax_step(heads, x)):
         return False
     score = heads.score
     if type(score) is Rotary and cache.encoded:
         score = score.score
+    return type(score) is ScaledDot and is_plain(x)
+
+
+def is_softmax_step(heads: nn.Module, x: Tensor) -> TypeGuard[MultiHead]:
+    """Whether one query x (b, 1, width) meets softmax weights and nothing else, whatever the score.
+
+    Nobody looks, no gradient is wanted, and each head has its own keys.
+    """
     return (
-        type(score) is ScaledDot
+        x.shape[1] == 1
+        and not torch.is_grad_enabled()
+        and not recorders.active
+        and type(heads) is MultiHead
+        and is_bare(heads)
         and heads.map is softmax
         and heads.groups == 1
         and heads.sink is None
         and heads.value_term is None
         and not (heads.dropout and heads.training)
-        and type(cache) is KeyValue
-        and cache.grows
-        and len(cache) > 0
-        and x.dim() == 3
-        and x.dtype in KINDS
-        and is_plain(x)
         and not torch.is_autocast_enabled("cpu")
     )
 

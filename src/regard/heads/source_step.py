@@ -14,12 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.core import recorders
-from regard.heads.cached_step import KINDS
+from regard.heads.cached_step import KINDS, is_softmax_step
 from regard.heads.multi_head import MultiHead
 from regard.kernels.common.operator import is_plain
 from regard.kernels.common.pool import load_kernels, over_rows
-from regard.maps.softmax import softmax
 from regard.masks import Lengths, Mask
 from regard.memories import KeyValue
 from regard.scores.scaled_dot import ScaledDot
@@ -31,28 +29,17 @@ SHORT = 512  # keys: more are for the backends, which read them in chunks
 def takes_source(heads: MultiHead, x: Tensor, mask: Mask | Tensor | None, source: KeyValue) -> bool:
     """Whether `source_step` may be taken for x (r, 1, width)."""
     return (
-        not torch.is_grad_enabled()
-        and not recorders.active
-        and type(heads) is MultiHead
-        and heads.map is softmax
-        and type(heads.score) is ScaledDot
-        and heads.groups == 1
-        and heads.sink is None
-        and heads.value_term is None
-        and not (heads.dropout and heads.training)
-        and not heads._forward_hooks
-        and not heads._forward_pre_hooks
-        and (mask is None or (type(mask) is Lengths and mask.l.dim() == 1 and source.clean))
-        and type(source) is KeyValue
+        type(source) is KeyValue
         and not source.grows
+        and type(heads.score) is ScaledDot
+        and (mask is None or (type(mask) is Lengths and mask.l.dim() == 1 and source.clean))
         and 0 < len(source) <= SHORT
-        and x.shape[1] == 1
         and 0 < len(x) <= FEW * len(source.keys)
         and len(x) % len(source.keys) == 0
+        and is_softmax_step(heads, x)
         and x.dtype == source.keys.dtype in KINDS
         and source.keys.stride(-1) == source.values.stride(-1) == 1
         and is_plain(x, source.keys, source.values)
-        and not torch.is_autocast_enabled("cpu")
     )
 
 
