@@ -10,6 +10,7 @@ A condition is about one figure, or about the difference or ratio of two: "with 
 """
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -87,6 +88,11 @@ def at_most(bound: float, what: str, part: str = "", **more: Any) -> Condition:
 def between(low: float, high: float, what: str, part: str = "", **more: Any) -> list[Condition]:
     """Both conditions low ≤ what ≤ high."""
     return [at_least(low, what, part, **more), at_most(high, what, part, **more)]
+
+
+def compared(pair: str, figure: str) -> str:
+    """One figure of two: compared("rnn − lstm", "loss") is "rnn, loss − lstm, loss"."""
+    return re.sub(" [−/] ", lambda sign: f", {figure}{sign[0]}", pair) + f", {figure}"
 
 
 def must_fail(condition: Condition) -> Condition:

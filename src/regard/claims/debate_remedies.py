@@ -6,7 +6,7 @@ Strengths were chosen with seed 100: diversity λ = .3 (with 1 accuracy falls by
 
 from functools import partial
 
-from regard.claims.claim import Figures, at_least, at_most, claim, must_fail
+from regard.claims.claim import Figures, at_least, at_most, claim, compared, must_fail
 from regard.claims.debate_models import BILSTM, MLP, Which, case, right, value_of
 
 TESTS = {
@@ -34,13 +34,11 @@ def asked(name: str, one: Which) -> Figures:
     experiment="Conicity of BiLSTM and MLP; diversity loss λ = .3, orthogonal LSTM.",
     control="The MLP, whose states know one word each.",
     conditions=[
-        at_least(0.1, "BiLSTM, conicity − MLP, conicity", "states with context are more alike"),
-        at_most(0.5, "diverse, conicity / BiLSTM, conicity", "conicity falls"),
-        at_least(-0.01, "diverse, accuracy − BiLSTM, accuracy", "conicity falls"),
-        at_least(0.1, "diverse, τ with gradient − BiLSTM, τ with gradient", "τ rises"),
-        at_least(
-            2, "diverse, flips without the top weight / BiLSTM, flips without the top weight", "flips rise"
-        ),
+        at_least(0.1, compared("BiLSTM − MLP", "conicity"), "states with context are more alike"),
+        at_most(0.5, compared("diverse / BiLSTM", "conicity"), "conicity falls"),
+        at_least(-0.01, compared("diverse − BiLSTM", "accuracy"), "conicity falls"),
+        at_least(0.1, compared("diverse − BiLSTM", "τ with gradient"), "τ rises"),
+        at_least(2, compared("diverse / BiLSTM", "flips without the top weight"), "flips rise"),
     ],
     minutes=2.0,
     remark="Far more decisions hang on the largest weight; the order of words by gradient is no nearer.",
@@ -65,14 +63,12 @@ def diverse(seed: int) -> Figures:
     conditions=[
         at_least(
             0.15,
-            "BiLSTM, texts with other weights − tied, texts with other weights",
+            compared("BiLSTM − tied", "texts with other weights"),
             "tied: fewer other weights",
         ),
-        at_least(0.1, "tied, τ with leave-one-out − BiLSTM, τ with leave-one-out", "tied: τ rises"),
-        at_least(
-            0.15, "BiLSTM, texts with other weights − masked, texts with other weights", "masked: fewer"
-        ),
-        at_least(0.1, "masked, τ with leave-one-out − BiLSTM, τ with leave-one-out", "masked: τ rises"),
+        at_least(0.1, compared("tied − BiLSTM", "τ with leave-one-out"), "tied: τ rises"),
+        at_least(0.15, compared("BiLSTM − masked", "texts with other weights"), "masked: fewer"),
+        at_least(0.1, compared("masked − BiLSTM", "τ with leave-one-out"), "masked: τ rises"),
         must_fail(at_most(0.1, "apart, better by")),
     ],
     minutes=2.0,

@@ -13,7 +13,7 @@ from regard.claims.claim import Figures, at_least, at_most, claim, must_fail
 from regard.claims.debate_models import BILSTM, MLP, Which, check, finding, fitted, texts, which
 from regard.claims.toy_texts import looked
 
-debated = partial(claim, group="The debate", fixed="9c6591d")
+debated = partial(claim, group="The debate", fixed="9c6591d", control="attentive_mlp.")
 CONTEXT = "states have read the whole text"
 
 
@@ -102,7 +102,6 @@ def elsewhere(one: Which) -> Figures:
     says="Shuffled weights change little.",
     source="004:1439-1489",
     experiment="Median TVD of the answers with shuffled weights.",
-    control="attentive_mlp.",
     conditions=[at_most(0.05, "model"), must_fail(at_least(0.10, "MLP"))],
     minutes=0.4,
     only_if=CONTEXT,
@@ -118,7 +117,6 @@ def shuffled(one: Which) -> Figures:
     says="Without the top weight decisions rarely flip.",
     source="004:1492-1507",
     experiment="Share of decisions that flip without the word of most weight, and without a random other.",
-    control="attentive_mlp.",
     conditions=[
         at_most(0.10, "model"),
         at_least(1e-9, "model − model, random word"),
@@ -139,7 +137,6 @@ def erased(one: Which) -> Figures:
     says="Many weights must go before a decision flips, fewer in the order of the gradient.",
     source="004:1511",
     experiment="Share of words removed until the decision flips, the largest first.",
-    control="attentive_mlp.",
     conditions=[
         at_least(0.5, "model, attention", "many must go"),
         at_least(0.05, "model, attention − model, gradient", "fewer by gradient"),
@@ -159,7 +156,6 @@ def removed(one: Which) -> Figures:
     says="Uniform weights are as good.",
     source="004:1572-1600",
     experiment="Accuracy lost with weights 1/n at test; accuracy of a model trained with 1/n.",
-    control="attentive_mlp.",
     conditions=[at_most(0.02, "model, lost"), must_fail(at_least(0.20, "MLP, lost"))],
     minutes=0.7,
     only_if=CONTEXT,

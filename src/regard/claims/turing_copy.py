@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.claims.claim import Figures, at_least, at_most, claim, must_fail
+from regard.claims.claim import Figures, at_least, at_most, claim, compared, must_fail
 from regard.claims.quick import few, sized
 from regard.data.corpora.algorithms import Copy
 from regard.memories import turing
@@ -61,7 +61,7 @@ def wrong(model: Any, length: int, seed: int) -> float:
     control="An LSTM of three layers of 256, trained alike.",
     conditions=[
         at_most(0.05, "Turing machine, wrong bits at 20"),
-        at_least(4, "LSTM, wrong bits at 20 / Turing machine, wrong bits at 20"),
+        at_least(4, compared("LSTM / Turing machine", "wrong bits at 20")),
         must_fail(at_least(0.1, "LSTM, wrong bits at 20")),
     ],
     minutes=6,
