@@ -1,12 +1,23 @@
 """README and pages say what is true: their code runs as pasted, their tables are those of the library."""
 
+import importlib
 import importlib.util
+import inspect
 import re
+import shlex
+from itertools import groupby, takewhile
 from pathlib import Path
 
 import pytest
+from typer.main import get_group
 
 import regard
+from commands import run
+from regard.cli import app
+from regard.cli.task_options import KINDS, split
+from regard.cli.train import merged, train_run
+from regard.core.settings import fields_of
+from regard.tasks import TASKS
 
 ROOT = Path(__file__).parents[1]
 WHOLE = ["hugging_face.md"]  # its blocks follow one another, and need a model: tests/bridges/test_minilm.py
@@ -18,6 +29,23 @@ BLOCKS = [
         re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     )
 ]
+
+
+def typed(text):
+    """The commands `regard …` in the shell blocks of a page, as lists of words."""
+    for block in re.findall(r"^```(?:ba)?sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        for line in block.replace("\\\n", " ").splitlines():
+            found = shlex.shlex(line.replace("$'", "'"), posix=True, punctuation_chars="<>|;&")
+            found.whitespace_split = True
+            for end, part in groupby(found, key=lambda word: word in ("&&", "|", ";")):
+                part = list(takewhile(lambda word: word not in ("<", ">"), part))
+                starts = [number for number, word in enumerate(part) if word.endswith("regard")]
+                if not end and starts and (starts[0] == 0 or part[0] == "torchrun"):
+                    yield part[starts[0] + 1 :]
+
+
+TEXTS = [page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))]
+COMMANDS = sorted({tuple(words) for text in TEXTS for words in typed(text)})
 
 
 def generate():
@@ -33,6 +61,34 @@ def test_code_runs_as_pasted(block, tmp_path, monkeypatch):
     names = {}
     exec(compile(block, "block", "exec"), names)
     assert names.get("regard", regard) is regard
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_commands_are_understood_as_pasted(words, tmp_path, monkeypatch):
+    """Every option exists; what is trained without a file of the user's has a corpus."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "words.txt").write_text("she\n")
+
+    def resolved(task, groups, *, config, assignments, resume, init, **_):
+        values = merged({}, config, groups, assignments)
+        if not (resume or init):
+            task.resolve({**values, "task": task.name})
+
+    resolved.__signature__ = inspect.signature(train_run)
+    monkeypatch.setattr(importlib.import_module("regard.cli.train"), "train_run", resolved)
+    group = get_group(app)
+    context = group.make_context("regard", list(words))
+    name, command, rest = group.resolve_command(context, [*context._protected_args, *context.args])
+    if name == "train":
+        done = run(*words)
+        assert done.exit_code == 0, done.stderr
+        return
+    inner = command.make_context(name, rest, parent=context)
+    if name in KINDS:
+        _, given = split(inner.params["arguments"])
+        kinds = [getattr(TASKS[task], KINDS[name]) for task in TASKS]
+        assert any(kind is not None and set(given) <= set(fields_of(kind)) for kind in kinds), given
 
 
 def test_readme_has_code():

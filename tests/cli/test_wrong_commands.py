@@ -22,6 +22,7 @@ TRAIN = [
     ("translation --source {pairs}", ""),
     (f"translation {PAIRS} --valid-target {{pairs}}", "--valid-source must be given too"),
     ("translation --config {nul}", "NUL"),
+    ("translation --config {pipe}", "not a regular file"),
     (f"translation {PAIRS} --map [red]", "[red]"),
     (f"translation {PAIRS} --seed -1", "at least 0"),
     ("alignment --source {pairs} --target {pipe}", "this is a pipe"),
@@ -50,6 +51,8 @@ TRAIN = [
 ]
 USE = [
     ("evaluate {run:translation} --source {none} --target {pairs}", "there is no such file"),
+    ("evaluate {run:translation} --source {pipe} --target {pairs}", "and nothing was written into it"),
+    ("evaluate {run:language} --data {pipe}", "and evaluation reads its files more than once"),
     ("evaluate {run:classification} --data {one}", ""),
     ("evaluate {run:algorithm} --sequences -3", ""),
     ("evaluate {run:language} --data {mark}", "there is no text in it"),
@@ -129,6 +132,7 @@ def test_wrong_training_is_one_sentence_and_leaves_no_folder(files, tmp_path, te
 @pytest.mark.parametrize(("text", "says"), USE)
 def test_wrong_use_is_one_sentence(files, tiny_run, tmp_path, monkeypatch, text, says):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("regard.data.text_lines.PATIENCE", 0.01)
 
     def typed(word):
         if word.startswith("{run:"):

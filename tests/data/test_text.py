@@ -2,10 +2,12 @@
 
 import gzip
 import json
+import os
+from threading import Thread
 
 import pytest
 
-from regard.data import DataError, lines, pairs
+from regard.data import DataError, lines, pairs, text_lines
 from regard.data.text import LONGEST
 
 
@@ -79,6 +81,23 @@ def test_a_bad_line_is_named(file, content, said, end):
 def test_a_line_of_just_the_limit_is_read(file):
     whole = "x" * LONGEST
     assert list(lines(file("a.txt", f"{whole}\r\n{whole}"))) == [whole, whole]
+
+
+def test_a_pipe_is_read_once_somebody_writes_into_it(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_text, args=("one\ntwo\n",))
+    writer.start()
+    assert list(lines(pipe)) == ["one", "two"]
+    writer.join()
+
+
+def test_a_pipe_that_nobody_writes_into_is_no_wait_for_ever(tmp_path, monkeypatch):
+    pipe = tmp_path / "pipe.gz"
+    os.mkfifo(pipe)
+    monkeypatch.setattr(text_lines, "PATIENCE", 0.01)
+    with pytest.raises(DataError, match="this is a pipe, and nothing was written into it"):
+        list(lines(pipe))
 
 
 def test_files_of_different_length_are_counted(file):

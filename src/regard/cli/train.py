@@ -19,6 +19,7 @@ from regard.cli.app import COMMANDS, LazyGroup, app, fail, os_error, remark, say
 from regard.cli.common import Device, resolve_device
 from regard.cli.task_options import option, parameter, setting_groups
 from regard.core.errors import RunError, SettingsError, UnknownNameError, WeightsError
+from regard.core.files import read_text
 from regard.core.settings import assigned, fields_of, read_toml
 from regard.core.settings import facts_of as setting_facts
 from regard.tasks import OLD_NAMES, SAYS, TASKS
@@ -148,8 +149,8 @@ def as_typed(places: Mapping[str, PlacedOption], typed: Mapping[str, Any]) -> It
         yield
     except (SettingsError, RunError) as error:
         said, text = str(error), ""
-        with suppress(OSError):
-            text = "" if file is None else file.read_text("utf-8", "ignore")
+        with suppress(OSError, ValueError):
+            text = "" if file is None else read_text(file)
         given = " ".join([text, *assigned_keys])
         for name, (group, key, *_) in places.items() if not said.startswith("no setting") else ():
             if group and not re.search(rf"\b{key}\s*=", given):

@@ -5,18 +5,22 @@ them). A file that cannot be read raises a DataError that names the file and the
 """
 
 import gzip
+import os
+import stat
 import sys
 import zlib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from select import select
 from typing import IO, cast
 
 from regard.core.files import check_regular
 
 LONGEST = 65_536  # bytes of a line
 MOST = 1 << 20  # bytes of a text that is read at once
+PATIENCE = 10.0  # seconds to wait for what is written into a pipe
 
 
 class DataError(ValueError):
@@ -42,10 +46,10 @@ def located_lines(path: str | Path) -> Iterator[tuple[str, str]]:
         raise DataError(f"{path}: the file is empty.")
 
 
-def check_no_pipe(path: str | Path) -> None:
+def check_no_pipe(path: str | Path, who: str = "training") -> None:
     """Refuse a pipe in the place of a file that is read more than once; it may have no writer, too."""
     if Path(path).is_fifo():
-        raise DataError(f"{path}: this is a pipe, and training reads its files more than once.")
+        raise DataError(f"{path}: this is a pipe, and {who} reads its files more than once.")
 
 
 @contextmanager
@@ -54,8 +58,8 @@ def opened(path: Path, place: Callable[[], str] | None = None) -> Iterator[IO[by
     try:
         if path.is_dir():
             raise DataError(f"{path}: a file is needed, and this is a folder.")
-        with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
-            yield file
+        with _written(path) as raw, gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw as file:
+            yield cast(IO[bytes], file)
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file.") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -63,6 +67,16 @@ def opened(path: Path, place: Callable[[], str] | None = None) -> Iterator[IO[by
         raise DataError(f"{path}{after}: the gzip data is broken ({error}).") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from None
+
+
+def _written(path: Path) -> IO[bytes]:
+    """A file, open to read; DataError if it is a pipe into which nobody writes for `PATIENCE` seconds."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe would wait for a writer
+    if stat.S_ISFIFO(os.fstat(handle).st_mode) and not select([handle], [], [], PATIENCE)[0]:
+        os.close(handle)
+        raise DataError(f"{path}: this is a pipe, and nothing was written into it for {PATIENCE:g} seconds.")
+    os.set_blocking(handle, True)
+    return os.fdopen(handle, "rb")
 
 
 def whole_text(path: str | Path, what: str) -> str:

@@ -14,6 +14,7 @@ from regard.core.errors import RunError
 from regard.core.tokens import BOS, EOS, PAD, UNK
 from regard.data.padding import batches_by_length, padded
 from regard.data.running_text import blocks, count_characters
+from regard.data.text_lines import check_no_pipe
 from regard.decoding.cache_pointer import CachePointer
 from regard.decoding.sampling import cut
 from regard.recording import record
@@ -297,6 +298,7 @@ class LanguageSystem(System):
     ) -> Scores:
         if options.data is None:
             raise RunError(f"{self.folder} holds a language model: --data, a text to evaluate on, is needed.")
+        check_no_pipe(options.data, "evaluation")
         size = count_characters(options.data)
         if not size:
             raise RunError(f"{options.data}: there is no text in it.")
