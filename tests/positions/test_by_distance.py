@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import regard
+from regard.core.errors import ShapeError
 from regard.core.place import Place
 from regard.positions import ALiBi, Bias, Distance, Relative, RelativeValues, T5Bias, TransformerXL
 from regard.scores import Dot, ScaledDot, SoftCap, Temperature
@@ -201,3 +202,12 @@ def test_relative_values_are_added_to_each_value(shared):
     heads = regard.MultiHead(16, 4, key_value_heads=4 // shared, value_term=RelativeValues(4, 1))
     assert "value_term.a" in dict(heads.named_parameters())
     assert heads(torch.randn(1, 3, 16)).context.shape == (1, 3, 16)
+
+
+@pytest.mark.parametrize("shape", [(1, 8), (200, 8), (3, 4, 8), (1, 3, 1, 8)])
+def test_heads_without_an_axis_are_refused_on_every_backend(name, shape):
+    keys = torch.randn(*shape[:-2], 300, 8)
+    for grad in (False, True):
+        query = torch.randn(shape, requires_grad=grad)
+        with torch.set_grad_enabled(grad), pytest.raises(ShapeError, match="ALiBi has 2 heads"):
+            regard.attend(query, keys, score=ScaledDot() + ALiBi(2), map=name, mask=regard.masks.Causal())

@@ -223,12 +223,25 @@ class Sum(Score):
 
     def forward(self, query: Tensor, keys: Tensor, place: Place) -> Tensor:
         """Score query (..., m, d_q) against keys (..., n, d_k) at their positions: (..., m, n)."""
+        self._check_heads(query, keys)
         theta = score_at(self.score, query, keys, place)
         for term in self.terms:
             theta = theta + term(query, keys, place)
         return theta
 
+    def _check_heads(self, query: Tensor, keys: Tensor) -> None:
+        """Require the axis of heads that a term has numbers for."""
+        for term in self.terms:
+            heads = getattr(term, "heads", 1)
+            if heads != 1 and heads not in (query.shape[-3:-2] + keys.shape[-3:-2]):
+                raise ShapeError(
+                    f"{type(term).__name__} has {heads} heads, so query must be (..., {heads}, m, d_q) and keys "
+                    f"(..., {heads}, n, d_k); got {tuple(query.shape)} and {tuple(keys.shape)}. "
+                    "With heads=1 it works for any shape."
+                )
+
     def products(self, query: Tensor, keys: Tensor, place: Place) -> Products | None:
+        self._check_heads(query, keys)
         found = self.score.products(query, keys, place) if isinstance(self.score, Score) else None
         for term in self.terms:
             if found is None or found.cap is not None or not isinstance(term, FastTerm):
