@@ -235,8 +235,8 @@ class Sum(Score):
             heads = getattr(term, "heads", 1)
             if heads != 1 and heads not in (query.shape[-3:-2] + keys.shape[-3:-2]):
                 raise ShapeError(
-                    f"{type(term).__name__} has {heads} heads, so query must be (..., {heads}, m, d_q) and keys "
-                    f"(..., {heads}, n, d_k); got {tuple(query.shape)} and {tuple(keys.shape)}. "
+                    f"{type(term).__name__} has {heads} heads, so query must be (..., {heads}, m, d_q) "
+                    f"and keys (..., {heads}, n, d_k); got {tuple(query.shape)} and {tuple(keys.shape)}. "
                     "With heads=1 it works for any shape."
                 )
 
