@@ -204,6 +204,7 @@ def test_relative_values_are_added_to_each_value(shared):
     assert heads(torch.randn(1, 3, 16)).context.shape == (1, 3, 16)
 
 
+@pytest.mark.parametrize("name", ["softmax", "entmax15"])
 @pytest.mark.parametrize("shape", [(1, 8), (200, 8), (3, 4, 8), (1, 3, 1, 8)])
 def test_heads_without_an_axis_are_refused_on_every_backend(name, shape):
     keys = torch.randn(*shape[:-2], 300, 8)
