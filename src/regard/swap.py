@@ -26,7 +26,7 @@ from torch.nn import functional as F
 from regard.attention import resolve_map, resolve_score, run, zeroed
 from regard.backends.call import Call
 from regard.core.bridges import Bridge, bridges
-from regard.core.errors import ShapeError, UnknownNameError
+from regard.core.errors import RefusedError, ShapeError, UnknownNameError
 from regard.core.place import Place
 from regard.core.recorders import Attentive
 from regard.core.shapes import check
@@ -347,7 +347,7 @@ def _refuse_bridged(
         raise UnknownNameError(f"no attention at {paths!r}. This model has them at: {', '.join(known)}.")
     for bridge in theirs:
         if not known and (why := bridge.refusal(model)):
-            raise TypeError(why)
+            raise RefusedError(why)
 
 
 def _found(model: nn.Module, paths: str | Sequence[str], needed: bool) -> dict[nn.MultiheadAttention, str]:

@@ -5,8 +5,8 @@ import torch
 from typer.testing import CliRunner
 
 import regard
-from bridges.tiny_folders import folder, tokenizer
-from bridges.tiny_models import TEXT, inputs, tiny, tokens, transformers
+from bridges.tiny_folders import WORDS, folder, tokenizer
+from bridges.tiny_models import STACKS, TEXT, inputs, tiny, tokens, transformers
 from regard.cli.app import app
 from regard.core.errors import RunError
 
@@ -97,9 +97,10 @@ def test_a_model_of_pictures_is_checked_and_swapped_and_asked_nothing(tmp_path):
     assert torch.equal(kept.classifier.weight, own.classifier.weight)
 
 
-def test_a_model_of_sound_is_checked(tmp_path):
+def test_a_model_of_sound_is_checked_and_what_it_writes_too(tmp_path):
     path = f"hf:{save('whisper', tmp_path)}"
-    assert run("check", path).exit_code == 0
+    found = run("check", path, "--tokens", 3)
+    assert found.exit_code == 0 and "all 4 agree" in found.output and "3 tokens, beams" in found.output
     refused("reads input_features", "view", path, "--text", "a", "--out", tmp_path / "a.html")
 
 
@@ -107,6 +108,33 @@ def test_a_model_without_tokenizer_says_so(tmp_path):
     path = f"hf:{save('gpt2', tmp_path)}"
     assert run("check", path, "--tokens", 2).exit_code == 0
     refused("no tokenizer that can be opened", "explain", path, "--text", "the key")
+
+
+def test_a_model_that_cannot_be_swapped_or_called_is_refused_in_one_sentence(tmp_path):
+    config = transformers.GPTJConfig(n_embd=16, n_layer=1, n_head=2, vocab_size=len(WORDS), rotary_dim=4)
+    transformers.GPTJForCausalLM(config).save_pretrained(tmp_path / "gptj")
+    tokenizer("$A").save_pretrained(tmp_path / "gptj")
+    gptj, says = f"hf:{tmp_path / 'gptj'}", "GPTJForCausalLM does not call its attention through"
+    refused(says, "check", gptj)
+    refused(says, "swap", gptj, "--map", "sparsemax", "--out", tmp_path / "no")
+    refused(says, "explain", gptj, "--text", "the key")
+    parts = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.CLIPConfig(
+        text_config={**parts, "vocab_size": 40, "bos_token_id": 1, "eos_token_id": 2},
+        vision_config={**parts, "image_size": 8, "patch_size": 4},
+    )
+    transformers.CLIPModel(config).save_pretrained(tmp_path / "clip")
+    refused("CLIPModel cannot be called with input_ids alone", "check", f"hf:{tmp_path / 'clip'}")
+
+
+@pytest.mark.parametrize("name", ["BertForNextSentencePrediction", "BartForSequenceClassification"])
+def test_a_model_that_reads_whole_texts_is_checked(name, tmp_path):
+    """Its output has no positions; an encoder–decoder among them reads where the text ends."""
+    torch.manual_seed(0)
+    kind = getattr(transformers, name)
+    kind(kind.config_class(**(TEXT if "Bert" in name else STACKS))).save_pretrained(tmp_path / "model")
+    found = run("check", f"hf:{tmp_path / 'model'}")
+    assert found.exit_code == 0 and "all 3 agree" in found.output, found.output
 
 
 def test_a_name_that_nobody_knows():

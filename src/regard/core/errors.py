@@ -34,3 +34,7 @@ class SettingsError(ValueError):
 
 class RunError(ValueError):
     """A folder that holds no run, or not the one that was expected."""
+
+
+class RefusedError(RunError, TypeError):
+    """A model whose attention cannot be reached."""

@@ -9,12 +9,13 @@ future, is replaced.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.utils import is_optimum_quanto_available
+from transformers.utils import is_optimum_quanto_available, logging
 
 from regard.core.errors import RunError
 from regard.models.subject import eval_mode
@@ -23,6 +24,7 @@ from regard.testing import check_causal
 
 NEAR = 1e-5
 B, N, PADS = 2, 13, 4  # texts, tokens, of which are padding
+STATIC: dict[str, Any] = {"cache_implementation": "static", "disable_compile": True}
 
 
 @dataclass(frozen=True)
@@ -68,17 +70,25 @@ class Both:
         self.draw = torch.Generator().manual_seed(seed)
         text = self.config.get_text_config()
         self.vocabulary = getattr(text, "vocab_size", 0)
+        ids = [getattr(text, f"{name}_token_id", None) for name in ("pad", "eos")]
+        self.special = [one for one in ids if isinstance(one, int)]
+        self.usual = next(i for i in range(5, 9) if i not in self.special)
         self.generates = bool(getattr(model, "can_generate", bool)())
         self.decodes = self.generates and not self.config.is_encoder_decoder
         self.classifies = "SequenceClassification" in type(model).__name__
 
     def comparisons(self) -> Iterator[tuple[str, Callable[[], float]]]:
         """What is compared, and how."""
-        if self.model.main_input_name != "input_ids":
-            given = self._features()
-            yield "one pass", lambda: self.passes(given)
+        reads_text = self.model.main_input_name == "input_ids"
+        given = self.inputs() if reads_text else self._features()
+        self._called(given)
+        yield "one pass", lambda: self.passes(given)
+        if not reads_text:
+            if self.generates:
+                yield f"{self.length} tokens, greedy", lambda: self.written()
+                yield f"{self.length} tokens, beams", lambda: self.written(num_beams=3)
+                yield f"{self.length} tokens, static cache", lambda: self.written(**STATIC)
             return
-        yield "one pass", lambda: self.passes(self.inputs())
         yield "padded right", lambda: self.passes(*self.padded("right"))
         if self.decodes:
             yield "padded left", lambda: self.passes(*self.padded("left"))
@@ -93,12 +103,19 @@ class Both:
         yield f"{self.length} tokens, padded", lambda: self.written(padded=True)
         yield f"{self.length} tokens, beams", lambda: self.written(padded=True, num_beams=3)
         yield f"{self.length} tokens, sampled", lambda: self.written(do_sample=True)
-        yield (
-            f"{self.length} tokens, static cache",
-            lambda: self.written(padded=True, cache_implementation="static", disable_compile=True),
-        )
+        yield f"{self.length} tokens, static cache", lambda: self.written(padded=True, **STATIC)
         if self.decodes and is_optimum_quanto_available():
             yield f"{self.length} tokens, quantised cache", self._quantised
+
+    def _called(self, given: dict[str, Tensor]) -> None:
+        """Raise if the model by itself cannot be called with such inputs, as one that needs pictures, too."""
+        try:
+            self._output(self.own, given)
+        except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
+            kind, what = type(self.model).__name__, str(error).strip().split("\n")[0]
+            raise RunError(
+                f"{kind} cannot be called with {' and '.join(given)} alone and is not checked: {what}"
+            ) from error
 
     def passes(self, given: dict[str, Tensor], real: Tensor | None = None) -> float:
         """The difference of the outputs of one pass."""
@@ -107,23 +124,21 @@ class Both:
 
     def written(self, padded: bool = False, **options: Any) -> float:
         """The number of tokens in which generated texts differ."""
-        given = self.padded("left")[0] if padded else self.inputs()
-        given = {k: v for k, v in given.items() if k in ("input_ids", "attention_mask")}
-        given.setdefault("attention_mask", torch.ones_like(given["input_ids"]))
+        if self.model.main_input_name == "input_ids":
+            given = self.padded("left")[0] if padded else self.inputs()
+            given = {k: v for k, v in given.items() if k in ("input_ids", "attention_mask")}
+            given.setdefault("attention_mask", torch.ones_like(given["input_ids"]))
+        else:
+            given = {k: v for k, v in self._features().items() if k == self.model.main_input_name}
+            given["attention_mask"] = torch.ones(B, given[self.model.main_input_name].shape[-1]).long()
+        how = {"max_new_tokens": self.length, "min_new_tokens": self.length, **options}
+        how["pad_token_id"] = self.config.get_text_config().pad_token_id or 0
         found = []
         for name in ("regard", self.own):
             self.model.set_attn_implementation(name)
             torch.manual_seed(0)
-            pad = self.config.get_text_config().pad_token_id
-            found.append(
-                self.model.generate(
-                    **given,
-                    max_new_tokens=self.length,
-                    min_new_tokens=self.length,
-                    pad_token_id=pad or 0,
-                    **options,
-                )
-            )
+            with without_remarks():
+                found.append(self.model.generate(**given, **how))
         self.model.set_attn_implementation("regard")
         return float((found[0] != found[1]).sum())
 
@@ -141,7 +156,17 @@ class Both:
         found = {"input_ids": self._tokens(N)}
         if self.config.is_encoder_decoder and not self.classifies:
             found["decoder_input_ids"] = self._tokens(N - 3)
-        return found
+        return self._ended(found, torch.ones(B, N, dtype=torch.bool))
+
+    def _ended(self, given: dict[str, Tensor], real: Tensor) -> dict[str, Tensor]:
+        """With the end of the text in each row, where an encoder–decoder that classifies reads."""
+        if self.classifies and self.config.is_encoder_decoder:
+            last = (real.long() * torch.arange(N)).argmax(-1, keepdim=True)
+            tokens = given["input_ids"].masked_fill(
+                given["input_ids"] == self.config.eos_token_id, self.usual
+            )
+            given["input_ids"] = tokens.scatter(-1, last, self.config.eos_token_id)
+        return given
 
     def padded(self, side: str) -> tuple[dict[str, Tensor], Tensor | None]:
         """The same with some padding in the last row, and which positions of the output are real."""
@@ -152,19 +177,14 @@ class Both:
         if self.decodes:
             found["position_ids"] = (real.long().cumsum(-1) - 1).clamp(min=0)
         outside = self.config.is_encoder_decoder or self.classifies
-        return found, None if outside else real
+        return self._ended(found, real), None if outside else real
 
     def _tokens(self, n: int) -> Tensor:
         if self.vocabulary < 10:
             raise RunError(f"{type(self.model).__name__} says no size of its vocabulary.")
-        special = {
-            getattr(self.config.get_text_config(), f"{name}_token_id", None) for name in ("pad", "eos")
-        }
         tokens = torch.randint(0, self.vocabulary, (B, n), generator=self.draw)
-        usual = next(i for i in range(5, self.vocabulary) if i not in special)
-        for token in special:
-            if isinstance(token, int):
-                tokens[tokens == token] = usual
+        for token in self.special:
+            tokens[tokens == token] = self.usual
         return tokens
 
     def _packed(self) -> dict[str, Any]:
@@ -228,8 +248,19 @@ class Both:
         return distance(self._output("regard", other), self._output("regard", given), real)
 
 
+@contextmanager
+def without_remarks() -> Iterator[None]:
+    """A block in which transformers remarks on no argument that it was given."""
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+
+
 def distance(ours: Tensor, theirs: Tensor, real: Tensor | None) -> float:
-    """max |ours − theirs| / max(1, max |theirs|), where `real` is True."""
-    if real is not None:
+    """max |ours − theirs| / max(1, max |theirs|), where `real` is True; everywhere, if not of positions."""
+    if real is not None and theirs.shape[:2] == real.shape:
         ours, theirs = ours[real], theirs[real]
     return float((ours - theirs).abs().max() / theirs.abs().max().clamp(min=1))

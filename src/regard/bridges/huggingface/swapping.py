@@ -18,6 +18,7 @@ from regard.bridges.huggingface.model_attentions import (
     refused,
     submodels,
 )
+from regard.core.errors import RefusedError
 from regard.core.recorders import ATTENDS, OUTPUT
 
 NAME = "regard"  # in both registries: with a name in the first alone, models get no mask and see the future
@@ -80,7 +81,7 @@ def restore_attentions(model: nn.Module, found: dict[str, nn.Module]) -> None:
 
 
 def _check_interface(model: nn.Module) -> None:
-    """TypeError if any part of the model has attentions that do not ask the interface."""
+    """Raise if any part of the model has attentions that do not ask the interface."""
     for module in model.modules():
         if isinstance(module, PreTrainedModel) and not module._can_set_attn_implementation():
-            raise TypeError(refused(type(module).__name__))
+            raise RefusedError(refused(type(module).__name__))
