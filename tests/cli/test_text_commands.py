@@ -53,6 +53,11 @@ def test_names_of_columns_and_labels_are_those_of_the_run(trained, data):
     assert "bad.csv, line 4: the label '7'" in complaint("evaluate", trained, "--data", data / "bad.csv")
 
 
+def test_a_file_in_the_place_of_a_text_is_not_classified_by_its_name(trained, data):
+    assert "give it as standard input" in complaint("classify", trained, data / "a.csv")
+    assert answer("classify", trained, "a good film").strip() in ("negative", "positive")
+
+
 def test_the_weight_on_words_and_the_accuracy_without_them(trained, data):
     by = {}
     for name in ("words", "marks"):

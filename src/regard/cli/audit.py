@@ -24,7 +24,7 @@ COLUMNS = TextColumn("{task.description:28}"), BarColumn(), TimeElapsedColumn()
 @app.command(cls=ByTask, context_settings={"ignore_unknown_options": True}, options_metavar="[OPTIONS]")
 def audit(
     arguments: list[str] | None = Argument(
-        None, metavar="[DIR]... [OPTIONS OF THEIR TASK]", help="Folders of trained runs."
+        None, metavar="DIR [OPTIONS OF ITS TASK]", help="Folders of trained runs."
     ),
     quick: bool = Option(
         False, "--quick", help="At most 500 texts, fewer of large models; nothing is trained."

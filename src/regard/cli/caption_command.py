@@ -26,7 +26,7 @@ def caption(
     run: Run,
     images: list[str] = Argument(
         None,
-        metavar="[IMAGE …]",
+        metavar="IMAGE",
         help="Pictures; without them, file names on standard input.",
         show_default=False,
     ),

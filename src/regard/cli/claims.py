@@ -92,7 +92,7 @@ def show(
 @claims.command()
 @exit_on_error("regard claims run")
 def run(
-    numbers: Annotated[list[str] | None, Argument(metavar="[CLAIM]...", help="Numbers: C5 C69.")] = None,
+    numbers: Annotated[list[str] | None, Argument(metavar="CLAIM", help="Numbers: C5 C69.")] = None,
     exact: bool = Option(False, "--exact", help="All that need no training: under a minute."),
     missing: bool = Option(False, "--missing", help="All whose published figures are of too few seeds."),
     seeds: int = Option(5, min=1, help="How many of the seeds of a claim."),

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from typer import Argument, Option
 
-from regard.cli.app import app
+from regard.cli.app import app, fail
 from regard.cli.common import Batch, Device, Run, Threads, answer_lines, exit_on_error, open_run
 from regard.core.errors import RunError
 
@@ -16,7 +18,7 @@ from regard.core.errors import RunError
 def classify(
     run: Run,
     inputs: list[str] = Argument(
-        None, metavar="[IMAGE …]", help="Pictures (or texts) instead of standard input.", show_default=False
+        None, metavar="IMAGE", help="Pictures, or texts, instead of standard input.", show_default=False
     ),
     second: str | None = Option(
         None,
@@ -45,6 +47,8 @@ def classify(
     """
     system = open_run(run, device, None, threads)
     system.classify([])  # or says that it does not
+    if file := next((one for one in inputs or [] if system.picture != "image" and is_file(one)), None):
+        fail(f"{run} reads texts, and {file} is a file: give it as standard input, with < {quote(file)}")
 
     def answer(block: list[str]) -> Iterator[str]:
         texts = [_text(line, second, system) for line in block if line.strip()]
@@ -53,6 +57,14 @@ def classify(
             yield _shown(next(found), as_json) if line.strip() else ""
 
     answer_lines(answer, inputs or None)
+
+
+def is_file(text: str) -> bool:
+    """Whether there is a file of this name; a text may be no name at all."""
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _text(line: str, second: str | None, system: Any) -> Any:
