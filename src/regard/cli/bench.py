@@ -1,7 +1,10 @@
 """regard bench: regard against torch and other packages; `regard.bench` has what is measured."""
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,23 +24,51 @@ app.add_typer(bench, name="bench", help="Measure regard against torch and other 
 Only = Annotated[
     list[str] | None, Option("--only", metavar="GROUP", help="Only this group; may be given several times.")
 ]
-Quick = Annotated[bool, Option("--quick", help="Fewer rounds, no large sizes: a look, not a measurement.")]
-AsJson = Annotated[bool, Option("--json", help="Print a list of objects: what, against, ratio, seconds, …")]
-Plot = Annotated[
-    Path | None, Option("--plot", metavar="FILE", help="Draw time and memory against n: .png, .svg or .pdf.")
-]
-CpuTime = Annotated[
-    bool, Option("--cpu-time", help="Seconds of the processor, not of the clock: for one thread.")
-]
 
 
-@bench.command()
+@dataclass(frozen=True)
+class BenchOptions:
+    """How a command measures and what it prints: the options that commands share."""
+
+    quick: Annotated[
+        bool, Option("--quick", help="Fewer rounds, no large sizes: a look, not a measurement.")
+    ] = False
+    cpu_time: Annotated[
+        bool, Option("--cpu-time", help="Seconds of the processor, not of the clock: for one thread.")
+    ] = False
+    as_json: Annotated[bool, Option("--json", help="Print a list of objects, one for each row.")] = False
+    plot: Annotated[
+        Path | None, Option(metavar="FILE", help="Draw time and memory against n: .png, .svg or .pdf.")
+    ] = None
+
+
+def bench_command(
+    *shared: str, name: str | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command with options of its own and these of BenchOptions, which it gets as `options`."""
+
+    def enter(work: Callable[..., None]) -> Callable[..., None]:
+        def run(**typed: Any) -> None:
+            work(BenchOptions(**{option: typed.pop(option) for option in shared}), **typed)
+
+        _, *own = signature(work).parameters.values()
+        added = [
+            Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
+            for one in fields(BenchOptions)
+            if one.name in shared
+        ]
+        made: Any = run
+        made.__signature__, made.__doc__ = Signature([*own, *added]), work.__doc__
+        bench.command(name or work.__name__)(made)
+        return work
+
+    return enter
+
+
+@bench_command("quick", "cpu_time", "as_json", "plot")
 def attention(
+    options: BenchOptions,
     only: Only = None,
-    quick: Quick = False,
-    cpu_time: CpuTime = False,
-    as_json: AsJson = False,
-    plot: Plot = None,
     run: Path | None = Option(
         None, metavar="DIR", help="Measure on the scores of a trained run instead, validation sentences."
     ),
@@ -56,7 +87,7 @@ def attention(
     - `regard bench attention --run runs/en-de`
     """
     if run is None:
-        measure("attention_speed", quick, as_json, plot, cpu_time, "attention", only=only)
+        measure("attention_speed", options, "attention", only=only)
         return
     from regard.bench.attention_of_run import of_run
 
@@ -64,7 +95,7 @@ def attention(
         cases = of_run(run)
     except (OSError, ValueError) as error:
         fail(error)
-    report(cases, f"regard bench attention --run {run}", quick, as_json, plot, cpu_time)
+    report(cases, f"attention --run {run}", options)
 
 
 @bench.command()
@@ -87,12 +118,9 @@ def costs(as_json: Annotated[bool, Option("--json", help="Print a list of object
     console(wide=130).print(table)
 
 
-@bench.command()
+@bench_command("quick", "cpu_time", "as_json", "plot")
 def decoding(
-    quick: Quick = False,
-    cpu_time: CpuTime = False,
-    as_json: AsJson = False,
-    plot: Plot = None,
+    options: BenchOptions,
     keys: Path | None = Option(
         None,
         metavar="FILE",
@@ -127,15 +155,13 @@ def decoding(
     - `regard bench decoding --model hf:smollm2.gguf --text wiki.test.txt`
     """
     if model is not None:
-        if prefix_of(model) != "hf":
-            fail(f"--model is for models of transformers: hf:PATH is needed; got {model}.")
-        path = Path(str(model).partition(":")[2])
+        path = path_of(model, "--model")
         with exit_on_error("regard bench decoding"):
-            command = f"decoding --model hf:{path.name}"
-            measure("certified_generation", quick, as_json, None, cpu_time, command, path=path, text=text)
+            shown = f"decoding --model hf:{path.name}"
+            measure("certified_generation", replace(options, plot=None), shown, path=path, text=text)
         return
     if keys is None:
-        measure("decoding", quick, as_json, plot, cpu_time)
+        measure("decoding", options)
         return
     from regard.bench.certified_step import layers
 
@@ -143,23 +169,23 @@ def decoding(
         layers(keys)
     except ValueError as error:
         fail(error)
-    command, threads = f"decoding --keys {keys.name}", 1 if cpu_time else 2
-    measure("certified_step", quick, as_json, plot, cpu_time, command, keys=keys, threads=threads)
+    threads = 1 if options.cpu_time else 2
+    measure("certified_step", options, f"decoding --keys {keys.name}", keys=keys, threads=threads)
 
 
-@bench.command()
-def drawing(quick: Quick = False, as_json: AsJson = False) -> None:
+@bench_command("quick", "as_json")
+def drawing(options: BenchOptions) -> None:
     """Measure how long a browser takes to draw maps of 20, 128 and 512 tokens, beside the 100 ms one notices.
 
     Needs Chromium (`make browser`) and Playwright (`pip install playwright`).
 
     Example: `regard bench drawing --json > drawing.json`
     """
-    measure("drawing", quick, as_json)
+    measure("drawing", options)
 
 
-@bench.command()
-def flow(only: Only = None, quick: Quick = False, as_json: AsJson = False) -> None:
+@bench_command("quick", "as_json")
+def flow(options: BenchOptions, only: Only = None) -> None:
     """Measure attention flow, 6 layers × 32 tokens and all pairs, against networkx, scipy and igraph.
 
     Groups: networkx, compiled (the faster of scipy and igraph). Every flow that a peer is asked for must
@@ -167,22 +193,18 @@ def flow(only: Only = None, quick: Quick = False, as_json: AsJson = False) -> No
 
     Example: `regard bench flow --json > flow.json`
     """
-    measure("flow", quick, as_json, only=only)
+    measure("flow", options, only=only)
 
 
-@bench.command()
+@bench_command("quick", "as_json", "plot")
 def growth(
+    options: BenchOptions,
     mechanisms: str = Option("all", metavar="A,B,…", help="Mechanisms, by comma; or all."),
     only: Annotated[
         list[str] | None,
         Option("--only", metavar="QUANTITY", help="flops, bytes, bytes_materialised or seconds; repeatable."),
     ] = None,
     largest: int = Option(16384, min=1024, metavar="N", help="The largest n; the smallest is 256."),
-    quick: Quick = False,
-    as_json: Annotated[
-        bool, Option("--json", help="Print a list of objects: what, slope, interval, …")
-    ] = False,
-    plot: Plot = None,
 ) -> None:
     """Measure how FLOPs, peak bytes and time of each mechanism grow with n, forward + backward.
 
@@ -197,13 +219,11 @@ def growth(
     """
     from regard.cli.bench_growth import run_growth
 
-    run_growth(mechanisms, only, 2048 if quick else largest, as_json, plot)
+    run_growth(mechanisms, only, 2048 if options.quick else largest, options.as_json, options.plot)
 
 
-@bench.command()
-def language(
-    only: Only = None, quick: Quick = False, cpu_time: CpuTime = False, as_json: AsJson = False
-) -> None:
+@bench_command("quick", "cpu_time", "as_json")
+def language(options: BenchOptions, only: Only = None) -> None:
     """Measure language models against a plain torch loop and the `generate` of transformers.
 
     Groups: training, map (entmax15 against softmax at n = 2,048), memory (segments with a memory against a
@@ -211,11 +231,11 @@ def language(
 
     Example: `regard bench language --json > language.json`
     """
-    measure("language_speed", quick, as_json, None, cpu_time, "language", only=only)
+    measure("language_speed", options, "language", only=only)
 
 
-@bench.command()
-def maps(only: Only = None, quick: Quick = False, as_json: AsJson = False, plot: Plot = None) -> None:
+@bench_command("quick", "as_json", "plot")
+def maps(options: BenchOptions, only: Only = None) -> None:
     """Measure the row maps, forward + backward, against torch.softmax and the `entmax` package.
 
     Groups: rows, learned, fusedmax, memory, peers. Candidates take turns; the figures are medians.
@@ -226,25 +246,24 @@ def maps(only: Only = None, quick: Quick = False, as_json: AsJson = False, plot:
 
     - `regard bench maps --only rows --only peers --json > maps.json`
     """
-    measure("map_speed", quick, as_json, plot, command="maps", only=only)
+    measure("map_speed", options, "maps", only=only)
 
 
-@bench.command()
+@bench_command("quick", "as_json")
 def serving(
+    options: BenchOptions,
     clients: list[int] = Option([16, 200], min=1, help="That ask at the same time; may be repeated."),
     seconds: float = Option(30.0, min=1, help="For how long."),
-    quick: Quick = False,
-    as_json: AsJson = False,
 ) -> None:
     """Measure `regard serve` under many clients at once: answers, waiting, memory. Any error ends it.
 
     Example: `regard bench serving --clients 16 --clients 200 --seconds 30`
     """
-    measure("serving", quick, as_json, clients=clients, seconds=seconds)
+    measure("serving", options, clients=clients, seconds=seconds)
 
 
-@bench.command()
-def structured(only: Only = None, quick: Quick = False, as_json: AsJson = False, plot: Plot = None) -> None:
+@bench_command("quick", "as_json", "plot")
+def structured(options: BenchOptions, only: Only = None) -> None:
     """Measure the structured maps against torch-struct, a QP solver (OSQP), torch.softmax and condat-tv.
 
     Groups: chain, sparsemap, fusedmax, hot (every structured map at n = 512, batch 64; matchings and trees at
@@ -256,17 +275,15 @@ def structured(only: Only = None, quick: Quick = False, as_json: AsJson = False,
 
     - `regard bench structured --only chain --only sparsemap --json > structured.json`
     """
-    measure("structured", quick, as_json, plot, only=only)
+    measure("structured", options, only=only)
 
 
-@bench.command("swapped-model")
+@bench_command("quick", "cpu_time", "as_json", name="swapped-model")
 def swapped_model(
+    options: BenchOptions,
     model: Annotated[Path, typer.Argument(metavar="hf:PATH", help="A language model of transformers.")],
     text: Path | None = Option(None, metavar="FILE", help="What it reads; random tokens if it is not given."),
     only: Only = None,
-    quick: Quick = False,
-    cpu_time: CpuTime = False,
-    as_json: AsJson = False,
 ) -> None:
     """Measure a forward pass of a language model through regard against its own SDPA attention, in turn.
 
@@ -275,17 +292,13 @@ def swapped_model(
 
     Example: `regard bench swapped-model hf:SmolLM2-135M --text wiki.test.txt --only softmax`
     """
-    if prefix_of(model) != "hf":
-        fail(f"swapped-model is for models of transformers: hf:PATH is needed; got {model}.")
+    path = path_of(model, "swapped-model")
     with exit_on_error("regard bench swapped-model"):
-        path = Path(str(model).partition(":")[2])
-        measure(
-            "swapped_model", quick, as_json, None, cpu_time, "swapped-model", path=path, text=text, only=only
-        )
+        measure("swapped_model", options, "swapped-model", path=path, text=text, only=only)
 
 
-@bench.command()
-def training(only: Only = None, quick: Quick = False, as_json: AsJson = False) -> None:
+@bench_command("quick", "as_json")
+def training(options: BenchOptions, only: Only = None) -> None:
     """Measure training against a plain loop around torch.nn.Transformer, and JoeyNMT where it is installed.
 
     Groups: same (all on the same batches), batches (ours of similar length, the plain loop's at random).
@@ -295,46 +308,36 @@ def training(only: Only = None, quick: Quick = False, as_json: AsJson = False) -
 
     - `regard bench training --json > training.json`
     """
-    measure("training", quick, as_json, only=only)
+    measure("training", options, only=only)
 
 
-def measure(
-    name: str,
-    quick: bool,
-    as_json: bool,
-    plot: Path | None = None,
-    cpu_time: bool = False,
-    command: str = "",
-    **options: Any,
-) -> None:
+def path_of(model: Path, what: str) -> Path:
+    """The path in hf:PATH."""
+    if prefix_of(model) != "hf":
+        fail(f"{what} is for models of transformers: hf:PATH is needed; got {model}.")
+    return Path(str(model).partition(":")[2])
+
+
+def measure(name: str, options: BenchOptions, shown: str = "", **settings: Any) -> None:
     """Measure the cases of a file of `regard.bench`, say what is missing for it and what came out.
 
     A file has `cases`; it may have GROUPS of them, `missing`, and FEWER: what `cases` takes with --quick.
     """
     subject = import_module(f"regard.bench.{name}")
-    for group in options.get("only") or ():
+    for group in settings.get("only") or ():
         if group not in subject.GROUPS:
             fail(f'no group "{group}". Known: {", ".join(subject.GROUPS)}.')
     if hasattr(subject, "missing"):
-        groups = [options["only"] or subject.GROUPS] if "only" in options else []
+        groups = [settings["only"] or subject.GROUPS] if "only" in settings else []
         for line in subject.missing(*groups):
             remark(line)
-    if quick:
-        options |= getattr(subject, "FEWER", {})
-    named = f"regard bench {command or name}"
-    report(list(subject.cases(**options)), named, quick, as_json, plot, cpu_time)
+    if options.quick:
+        settings |= getattr(subject, "FEWER", {})
+    report(list(subject.cases(**settings)), shown or name, options)
 
 
-def report(
-    cases: "list[TimedCase]",
-    command: str,
-    quick: bool,
-    as_json: bool,
-    plot: Path | None,
-    cpu_time: bool = False,
-) -> None:
-    """Measure the cases and say what came out."""
-    from dataclasses import replace
+def report(cases: "list[TimedCase]", shown: str, options: BenchOptions) -> None:
+    """Measure the cases and say what came out of `regard bench` with these words."""
     from time import process_time
 
     from regard.bench.machine_facts import machine
@@ -343,27 +346,27 @@ def report(
     from regard.views import growth
 
     with exit_on_error("regard bench"):
-        check_picture(plot)
+        check_picture(options.plot)
     facts, rows = machine(), []
-    command = f"{command} --cpu-time" if cpu_time else command
+    command = f"regard bench {shown} --cpu-time" if options.cpu_time else f"regard bench {shown}"
     remark("{processor}, {cores} cores, {threads} threads, torch {torch}".format(**facts))
-    if float(facts["load"] or 0) > 1 and not cpu_time:
+    if float(facts["load"] or 0) > 1 and not options.cpu_time:
         remark(f"the machine is busy (load {facts['load']}): what is measured now means little")
     with progress_bar("", len(cases)) as show:
         for number, case in enumerate(cases):
             show(number, description=" ".join(filter(None, (case.what, f"n={case.n}", case.scale))))
-            effort = QUICK if quick else Effort()
-            found = case.measure(replace(effort, clock=process_time) if cpu_time else effort)
+            effort = QUICK if options.quick else Effort()
+            found = case.measure(replace(effort, clock=process_time) if options.cpu_time else effort)
             rows.append({**found.json(), "command": command, **facts})
-    if as_json:
+    if options.as_json:
         print(json.dumps(rows, indent=1, ensure_ascii=False))
     else:
         table = plain_table(*HEADINGS, right=("rows × n", "support", "ours", "ratio"), overflow="fold")
         for row in rows:
             table.add_row(*cells(row), style="red" if row["held"] is False else None)
         console(wide=150).print(table)
-    if plot is not None and any(curves(rows).values()):
-        save_picture(growth(**curves(rows)), plot, quiet=True)
-        remark(plot)
-    elif plot is not None:
-        remark(f"nothing here was measured against n, so there is no {plot}")
+    if options.plot is not None and any(curves(rows).values()):
+        save_picture(growth(**curves(rows)), options.plot, quiet=True)
+        remark(options.plot)
+    elif options.plot is not None:
+        remark(f"nothing here was measured against n, so there is no {options.plot}")
