@@ -23,7 +23,7 @@ from regard.continuous.ridge_operator import weights_of
 from regard.core.errors import ShapeError
 from regard.core.shapes import check, check_float, widened
 from regard.maps.softmax import softmax
-from regard.maps.table import Map
+from regard.maps.table import MAPS, Map, register
 
 Shape = tuple[int, int] | None
 Kinds = tuple[
@@ -73,20 +73,35 @@ def moments(scores: Tensor, shape: Shape) -> tuple[Tensor, Tensor]:
     return plane_moments(scores.double(), (height, width))
 
 
-def weights(kinds: Kinds, scores: Tensor, basis: int | None, ridge: float, shape: Shape) -> Tensor:
-    """Gᵀ E_p[ψ] (..., n) of the density, of one of two kinds, that scores (..., n) have."""
-    density = kinds[shape is not None](*moments(scores, shape))
-    number, ridge = check_number(basis, 1 if shape is None else 2), check_ridge(ridge)
-    visible = scores != -torch.inf
-    r = density.expect(Basis.even(number, spacing(visible, shape)))
-    return weights_of(r, visible, number, ridge, shape).to(scores.dtype)
-
-
 class Continuous(nn.Module):
     """A continuous map with its settings kept: functions per axis, ridge penalty, shape of the image."""
 
     facts: Map
     kinds: Kinds
+
+    @classmethod
+    def function(cls, name: str) -> Callable[..., Tensor]:
+        """Enter into MAPS the function with densities of these kinds; it has the settings of the class."""
+
+        def map(
+            scores: Tensor, *, basis: int | None = None, ridge: float = 0.1, shape: Shape = None
+        ) -> Tensor:
+            """Map scores (..., n) to weights (..., n): Gᵀ E_p[ψ] of their density.
+
+            `basis` is the number of functions along each axis (32 on the line, 10 in an image), `ridge` the
+            penalty λ of the fit, `shape` the (h, w) of an image.
+            """
+            density = cls.kinds[shape is not None](*moments(scores, shape))
+            number, ridge = check_number(basis, 1 if shape is None else 2), check_ridge(ridge)
+            visible = scores != -torch.inf
+            r = density.expect(Basis.even(number, spacing(visible, shape)))
+            return weights_of(r, visible, number, ridge, shape).to(scores.dtype)
+
+        map.__name__ = map.__qualname__ = name
+        map.__module__ = cls.__module__
+        entered = register(simplex=False, ordered=False, neighbours=True, guard=False)(map)
+        cls.facts = MAPS[name]
+        return entered
 
     def __init__(
         self, *, basis: int | None = None, ridge: float = 0.1, shape: tuple[int, int] | None = None
