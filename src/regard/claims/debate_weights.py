@@ -14,7 +14,7 @@ from regard.claims.debate_models import BILSTM, MLP, Which, check, finding, fitt
 from regard.claims.toy_texts import looked
 
 debated = partial(claim, group="The debate", fixed="9c6591d", control="attentive_mlp.")
-CONTEXT = "states have read the whole text"
+of_context = partial(debated, only_if="states have read the whole text")
 
 
 def of_both(figures: Callable[[Which], Figures]) -> Callable[..., Figures]:
@@ -31,7 +31,7 @@ def of_both(figures: Callable[[Which], Figures]) -> Callable[..., Figures]:
     return measure
 
 
-@debated(
+@of_context(
     "C65",
     says="Attention does not order words as gradients or leave-one-out do.",
     source="004:1439-1464",
@@ -43,7 +43,6 @@ def of_both(figures: Callable[[Which], Figures]) -> Callable[..., Figures]:
         *(at_least(0.25, f"MLP, {other} − model, {other}") for other in ("gradient", "leave-one-out")),
     ],
     minutes=0.7,
-    only_if=CONTEXT,
     remark="It is about context: of the MLP the contrary is true.",
 )
 @of_both
@@ -97,14 +96,13 @@ def elsewhere(one: Which) -> Figures:
     return {"": found.value, "mean JSD": found.details["mean JSD"]}
 
 
-@debated(
+@of_context(
     "C68",
     says="Shuffled weights change little.",
     source="004:1439-1489",
     experiment="Median TVD of the answers with shuffled weights.",
     conditions=[at_most(0.05, "model"), must_fail(at_least(0.10, "MLP"))],
     minutes=0.4,
-    only_if=CONTEXT,
 )
 @of_both
 def shuffled(one: Which) -> Figures:
@@ -112,7 +110,7 @@ def shuffled(one: Which) -> Figures:
     return {"": finding("permutation", one).value}
 
 
-@debated(
+@of_context(
     "C69",
     says="Without the top weight decisions rarely flip.",
     source="004:1492-1507",
@@ -123,7 +121,6 @@ def shuffled(one: Which) -> Figures:
         must_fail(at_least(0.10, "MLP")),
     ],
     minutes=0.4,
-    only_if=CONTEXT,
 )
 @of_both
 def erased(one: Which) -> Figures:
@@ -151,14 +148,13 @@ def removed(one: Which) -> Figures:
     return dict(finding("removal", one).details)
 
 
-@debated(
+@of_context(
     "C71",
     says="Uniform weights are as good.",
     source="004:1572-1600",
     experiment="Accuracy lost with weights 1/n at test; accuracy of a model trained with 1/n.",
     conditions=[at_most(0.02, "model, lost"), must_fail(at_least(0.20, "MLP, lost"))],
     minutes=0.7,
-    only_if=CONTEXT,
     remark="The MLP needs the weights it learned with, but could have learned without.",
 )
 @of_both

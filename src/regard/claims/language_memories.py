@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import regard.recording as recording
-from regard.claims.claim import Figures, at_least, at_most, claim, must_fail
+from regard.claims.claim import Figures, at_least, at_most, claim, compared, must_fail
 from regard.claims.quick import few
 from regard.data.corpora.brackets import KINDS, brackets
 from regard.models.language import BERT, LANGUAGE_MODELS, LanguageModel
@@ -73,7 +73,7 @@ def said(model: LanguageModel, tokens: Tensor, segment: int = 0) -> Tensor:
     "1,000 steps; how often the LSTMN's highest weight is on the open bracket when its closing one is said.",
     control="The LSTM.",
     conditions=[
-        at_most(0.95, "lstmn, perplexity / lstm, perplexity"),
+        at_most(0.95, compared("lstmn / lstm", "perplexity")),
         at_least(0.7, "looks at the opening bracket"),
     ],
     minutes=1.0,
@@ -180,7 +180,7 @@ def both_sides(seed: int, steps: int = 150) -> Figures:
     control="A decoder without memory; Transformer-XL beyond its memory.",
     conditions=[
         at_least(0.9, "transformer_xl, within", "a memory reaches back"),
-        at_least(0.1, "compressive, beyond − transformer_xl, beyond", "a compressed one further"),
+        at_least(0.1, compared("compressive − transformer_xl", "beyond"), "a compressed one further"),
         must_fail(at_most(0.25, "gpt, within")),
         must_fail(at_most(0.25, "transformer_xl, beyond")),
     ],
@@ -227,7 +227,7 @@ def memories(seed: int, steps: int = 500) -> Figures:
     control="The loss of full attention.",
     conditions=[
         at_most(0.3, "mean span, share of n"),
-        at_least(2.0, "longest span, share of n / mean span, share of n"),
+        at_least(2.0, compared("longest span / mean span", "share of n")),
         at_most(1.01, "loss, adaptive / loss, full"),
     ],
     minutes=0.5,

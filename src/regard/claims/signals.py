@@ -101,8 +101,7 @@ def squared_error(map: str, seed: int, steps: int = 200) -> float:
     control="Discrete attention has learned to average: its error is less than half of the noise.",
     conditions=[
         at_most(1e-6, "closed forms off by"),
-        at_most(1.05, "continuous softmax by softmax"),
-        at_most(1.05, "continuous sparsemax by softmax"),
+        *(at_most(1.05, f"continuous {map} by softmax") for map in ("softmax", "sparsemax")),
         must_fail(at_most(NOISE**2 / 2, "error of softmax")),
     ],
     minutes=0.2,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from regard.claims.claim import Figures, at_least, at_most, claim, must_fail
+from regard.claims.claim import Figures, at_least, at_most, claim, compared, must_fail
 from regard.claims.quick import remembered
 from regard.claims.toy_texts import Encoded, Texts, fit, looked, or_neither
 from regard.data.corpora.hotels import hotels
@@ -83,9 +83,9 @@ def the_word(seed: int) -> Figures:
     experiment="hotels, three aspects; self_attentive, four rows, λ = 0 and 1, 300 steps.",
     control="λ = 0.",
     conditions=[
-        at_most(0.5, "λ = 1, product of two rows / λ = 0, product of two rows", "rows become unlike"),
-        at_least(1e-9, "λ = 1, aspects covered − λ = 0, aspects covered", "more aspects are covered"),
-        at_least(-0.01, "λ = 1, accuracy − λ = 0, accuracy", "rows become unlike"),
+        at_most(0.5, compared("λ = 1 / λ = 0", "product of two rows"), "rows become unlike"),
+        at_least(1e-9, compared("λ = 1 − λ = 0", "aspects covered"), "more aspects are covered"),
+        at_least(-0.01, compared("λ = 1 − λ = 0", "accuracy"), "rows become unlike"),
     ],
     minutes=0.7,
     remark="Rows become unlike and sharp, each on one word of its own; fewer aspects are looked at, "

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.core.errors import SettingsError
-from regard.core.settings import file_setting, setting
+from regard.core.settings import setting
 from regard.core.tokens import EOS, PAD
 from regard.data.batches import Batch
 from regard.data.corpora import CAPTIONED
@@ -29,25 +29,15 @@ from regard.tasks.picture_parts import measured
 from regard.tasks.picture_tables import (
     ANY_PICTURES,
     PictureTextAudit,
-    PictureTextData,
     PictureTextFiles,
     PictureTextParts,
+    PictureTextSettings,
     PictureTextTask,
-    PictureTextTraining,
     table_columns,
 )
-from regard.tasks.task import Say, Task, TaskSettings
+from regard.tasks.task import Say, Task
 from regard.tasks.text_data import make_tokenizer
 from regard.tasks.translation import Decoding, target_in
-
-DATA = "Pictures and captions: .tsv, .csv or .jsonl with the columns image (a file) and caption."
-
-
-@dataclass(frozen=True)
-class CaptionData(PictureTextData):
-    """Where the pictures and captions come from."""
-
-    train: str | None = file_setting(DATA, "--data")
 
 
 @dataclass(frozen=True)
@@ -62,10 +52,8 @@ class CaptionDecoding(Decoding):
 
 
 @dataclass(frozen=True)
-class CaptionSettings(TaskSettings):
-    data: CaptionData = setting(factory=CaptionData)
+class CaptionSettings(PictureTextSettings):
     task: Literal["caption"] = "caption"
-    training: PictureTextTraining = setting(factory=PictureTextTraining)
     decoding: CaptionDecoding = setting(factory=CaptionDecoding)
 
 

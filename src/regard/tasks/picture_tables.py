@@ -16,8 +16,9 @@ from regard.data.tokenizer import Tokenizer
 from regard.tasks.picture_parts import PictureParts
 from regard.tasks.picture_task import LARGE, Files, PictureTask, PictureTraining
 from regard.tasks.region_baselines import BASELINE, Baseline
-from regard.tasks.task import Located, TaskData
+from regard.tasks.task import Located, TaskData, TaskSettings
 
+TABLE = "Pictures with texts: .tsv, .csv or .jsonl; columns image (a file) and caption, or question and answer."
 # Of pictures that are not there yet, for models on the meta device.
 ANY_PICTURES = PictureParts(ImageSize(3, 24, 24), (0.5,) * 3, (0.5,) * 3)
 
@@ -33,7 +34,7 @@ class PictureTextData(TaskData):
     """Where the pictures and texts come from."""
 
     pictures: int = setting(20_000, "Pictures of the generated set, each with a text.", least=2)
-    train: str | None = file_setting("A table of pictures and texts.", "--data")
+    train: str | None = file_setting(TABLE, "--data")
     valid: str | None = file_setting("Others to validate on; without them some are held out.", "--valid")
     size: int | None = setting(
         None, "Pictures are made so many pixels high and wide; at most 64 unless given.", option="--size",
@@ -69,6 +70,14 @@ class PictureTextTraining(PictureTraining):
 
     tokens: int = setting(1024, "Words in a batch, padding included.", least=1)
     rate: float = 5e-3
+
+
+@dataclass(frozen=True)
+class PictureTextSettings(TaskSettings):
+    """All that is needed to repeat a run."""
+
+    data: PictureTextData = setting(factory=PictureTextData)
+    training: PictureTextTraining = setting(factory=PictureTextTraining)
 
 
 @dataclass(frozen=True)

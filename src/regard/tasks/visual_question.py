@@ -13,7 +13,7 @@ from typing import Any, Literal
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.core.settings import file_setting, setting
+from regard.core.settings import setting
 from regard.data.batches import POOL, Batch
 from regard.data.corpora import ASKED
 from regard.data.corpora.scenes import Asked
@@ -29,16 +29,15 @@ from regard.tasks.picture_tables import (
     ANY_PICTURES,
     PictureTextData,
     PictureTextParts,
+    PictureTextSettings,
     PictureTextTask,
     PictureTextTraining,
     table_columns,
 )
-from regard.tasks.task import Say, Task, TaskSettings
+from regard.tasks.task import Say, Task
 from regard.tasks.text_data import make_tokenizer
 from regard.training.processes import Team
 from regard.training.rank_batches import RankBatches
-
-DATA = "Questions: .tsv, .csv or .jsonl with the columns image (a file), question and answer."
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,6 @@ class VisualQuestionData(PictureTextData):
     """Where the pictures and questions come from."""
 
     pictures: int = setting(40_000, "Pictures of the generated set, each with a question.", least=2)
-    train: str | None = file_setting(DATA, "--data")
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class VisualQuestionTraining(PictureTextTraining):
 
 
 @dataclass(frozen=True)
-class VisualQuestionSettings(TaskSettings):
+class VisualQuestionSettings(PictureTextSettings):
     data: VisualQuestionData = setting(factory=VisualQuestionData)
     task: Literal["visual_question"] = "visual_question"
     training: VisualQuestionTraining = setting(factory=VisualQuestionTraining)
