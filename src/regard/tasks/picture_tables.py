@@ -18,7 +18,7 @@ from regard.tasks.picture_task import LARGE, Files, PictureTask, PictureTraining
 from regard.tasks.region_baselines import BASELINE, Baseline
 from regard.tasks.task import Located, TaskData, TaskSettings
 
-TABLE = "Pictures with texts: .tsv, .csv or .jsonl; columns image (a file) and caption, or question and answer."
+TABLE = "Pictures with texts, .tsv, .csv or .jsonl: columns image (a file), caption or question, answer."
 # Of pictures that are not there yet, for models on the meta device.
 ANY_PICTURES = PictureParts(ImageSize(3, 24, 24), (0.5,) * 3, (0.5,) * 3)
 
