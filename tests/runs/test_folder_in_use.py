@@ -386,5 +386,34 @@ def test_other_labels_and_other_tokens(tiny_run, tmp_path):
     with pytest.raises(RunError, match="no tensor of .* has the name and the shape"):
         fit(resolve(changed(values, model={"name": "attentive_bilstm", "width": 6, "embedding": 6})),
             tmp_path / "none", init=other)  # fmt: skip
+    assert not (tmp_path / "none").exists()
     done = run(*options(tmp_path / "aligner", "--init", other, task="alignment"))
     assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
+
+
+def test_settings_of_another_model_are_taken_where_they_have_a_meaning(tiny_run, tmp_path):
+    given = [
+        "train",
+        "classification",
+        "--corpus",
+        "sentiment",
+        "--model",
+        "attentive_mlp",
+        "--device",
+        "cpu",
+    ]
+    done = run(*given, "--init", tiny_run("translation").folder, "--out", tmp_path / "run")
+    assert done.exit_code == 2 and "no tensor of" in done.stderr and "activation" not in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_goes_on_with_other_data_names_both(tiny_run, tmp_path):
+    copy, file = tmp_path / "run", tmp_path / "texts.tsv"
+    shutil.copytree(tiny_run("classification").folder, copy)
+    file.write_text("the film\tup\nthe book\tdown\n")
+    done = run("train", "classification", "--data", file, "--out", copy, "--resume")
+    assert done.exit_code == 2
+    assert (
+        f"begun with other settings (--corpus was 'sentiment', now not given, --data was not given, now '{file}'"
+        in (done.stderr)
+    )

@@ -141,6 +141,15 @@ def merged(
     return values
 
 
+def other_data(own: dict[str, Any], task: "Task", groups: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Settings of a run without its corpus where files are typed, and without files where a corpus is."""
+    typed, files = groups.get("data", {}), fields_of(task.Settings)["data"].files
+    instead = ["corpus"] if any(name in typed for name in files) else files if "corpus" in typed else []
+    if not isinstance(own.get("data"), Mapping):
+        return own
+    return {**own, "data": {name: value for name, value in own["data"].items() if name not in instead}}
+
+
 @contextmanager
 def as_typed(places: Mapping[str, PlacedOption], typed: Mapping[str, Any]) -> Iterator[None]:
     """Name options in complaints about settings, unless these came from a file or --set."""
@@ -237,7 +246,7 @@ def train_run(
         held = own.get("task", task.name)
         if OLD_NAMES.get(str(held), held) != task.name:
             fail(f"{out} holds a run of {held}, not of {task.name}: choose another --out.")
-        values = {**merged(own, config, groups, assignments), "task": task.name}
+        values = {**merged(other_data(own, task, groups), config, groups, assignments), "task": task.name}
         if init is not None and not going_on:
             values = inherited(values, task, init)
         if shard and team.size == 1:

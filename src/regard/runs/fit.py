@@ -32,7 +32,7 @@ from regard.runs.folder import (
     run_facts,
     write_settings,
 )
-from regard.runs.initial import initial_facts, put_initial, with_tokenizers_of
+from regard.runs.initial import check_initial, initial_facts, put_initial, with_tokenizers_of
 from regard.runs.lock import locked
 from regard.runs.readme import readme
 from regard.tasks import TASKS
@@ -146,6 +146,7 @@ def begin(
             facts = run_facts(read_config(folder))
             if "init" in facts:
                 parts = with_tokenizers_of(parts, settings, facts, say)
+                check_initial(task, settings, parts, facts)
             parts.save(folder)
         count = encode(task, settings, folder, say)
         if count < processes:

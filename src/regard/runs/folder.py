@@ -94,7 +94,7 @@ def check_resumable(
     before, now = _comparable(to_dict(resolve(values))), _comparable(to_dict(settings))
     changed = different(before, now)
     if fixed := [name for name in changed if name not in MAY_CHANGE]:
-        was = ", ".join(f"{name} was {_at(before, name)!r}, now {_at(now, name)!r}" for name in fixed)
+        was = ", ".join(f"{name} was {_given(before, name)}, now {_given(now, name)}" for name in fixed)
         raise RunError(f"{folder} was begun with other settings ({was}). Resume it with its own.")
     begun = run_facts(values)
     for name, digest in begun.get("files", {}).items():
@@ -197,10 +197,11 @@ def _comparable(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**values, "data": data}
 
 
-def _at(values: Mapping[str, Any], name: str) -> Any:
+def _given(values: Mapping[str, Any], name: str) -> str:
+    """What a setting is, for messages."""
     for part in name.split("."):
         values = values.get(part, {}) if isinstance(values, Mapping) else {}
-    return values if values != {} else None
+    return "not given" if values in ({}, (), []) else repr(values)
 
 
 def load(folder: str | Path, device: str = "cpu") -> Any:

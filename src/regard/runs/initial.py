@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from regard.core.errors import RunError, SettingsError
-from regard.core.settings import fields_of, to_dict
+from regard.core.settings import fields_of, fitted, to_dict
 from regard.core.weights import digest, tensors_of
 from regard.data.tokenizer import Tokenizer
 from regard.runs.folder import open_system
@@ -48,12 +48,21 @@ def inherited(values: Mapping[str, Any], task: Task, init: Path) -> dict[str, An
     if name not in task.models:
         name = given["model"].get("name", task.default_model)
     config = fields_of(task.models[name].config)
-    model = {key: value for key, value in their_model.items() if key in config}
+    model = {key: value for key, value in their_model.items() if key in config and _fits(config[key], value)}
     return {
         **values,
         "data": {**tokens, **given["data"]},
         "model": {**model, **given["model"], "name": name},
     }
+
+
+def _fits(kind: Any, value: Any) -> bool:
+    """Whether a setting of another model can have this value in this one."""
+    try:
+        fitted(kind, value, "")
+    except SettingsError:
+        return False
+    return True
 
 
 def with_tokenizers_of(parts: Any, settings: Any, facts: Mapping[str, Any], say: Say) -> Any:
@@ -77,6 +86,13 @@ def with_tokenizers_of(parts: Any, settings: Any, facts: Mapping[str, Any], say:
     return replace(parts, **taken)
 
 
+def check_initial(task: Task, settings: Any, parts: Any, facts: Mapping[str, Any]) -> None:
+    """RunError unless a model with these parts can begin with weights of the other run."""
+    with torch.device("meta"):
+        model = task.make_model(settings, task.sizes(settings, parts))
+    _taken(task, settings, parts, opened(Path(facts["init"])), model, facts["init"])
+
+
 def put_initial(
     task: Task, settings: Any, parts: Any, model: nn.Module, facts: Mapping[str, Any], say: Say
 ) -> None:
@@ -86,15 +102,9 @@ def put_initial(
     given = tensors_of(other.model)
     if digest(given) != facts["init_sha256"]:
         raise RunError(f"--init: the weights of {init} have changed since this run was begun with them.")
-    state, anew = model.state_dict(), _of_labels(task, settings, parts, other.parts)
-    taken = [
-        name
-        for name, tensor in given.items()
-        if name in state and state[name].shape == tensor.shape and name not in anew
-    ]
+    state = model.state_dict()
+    taken = _taken(task, settings, parts, other, model, facts["init"])
     parameters = {name: p.numel() for name, p in model.named_parameters()}
-    if not any(name in parameters for name in taken):
-        raise RunError(f"--init: no tensor of {init} has the name and the shape of one of this model.")
     with torch.no_grad():
         for name in taken:
             state[name].copy_(given[name])
@@ -106,6 +116,19 @@ def put_initial(
     if left := len(given) - len(taken):
         text += f"; {left:,} of its tensors are left"
     say(text)
+
+
+def _taken(task: Task, settings: Any, parts: Any, other: System, model: nn.Module, init: str) -> list[str]:
+    """The tensors of the other run that a model takes, by name; RunError if no parameter is among them."""
+    state, anew = model.state_dict(), _of_labels(task, settings, parts, other.parts)
+    taken = [
+        name
+        for name, tensor in tensors_of(other.model).items()
+        if name in state and state[name].shape == tensor.shape and name not in anew
+    ]
+    if not {name for name, _ in model.named_parameters()}.intersection(taken):
+        raise RunError(f"--init: no tensor of {init} has the name and the shape of one of this model.")
+    return taken
 
 
 def _of_labels(task: Task, settings: Any, parts: Any, theirs: Any) -> set[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -43,6 +43,8 @@ GENERATED = 2000  # pairs of a generated corpus
 @dataclass(frozen=True)
 class AlignmentData:
     """Where the sentence pairs come from."""
+
+    files: ClassVar[tuple[str, ...]] = ("source", "target")
 
     corpus: str | None = setting(None, "A generated corpus instead of files.", option="--corpus")
     source: str | None = file_setting(SOURCE, "--source")
