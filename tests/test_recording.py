@@ -32,6 +32,19 @@ def model_and_input():
     return Tiny().eval(), torch.randn(2, 5, 8, requires_grad=True)
 
 
+def test_a_module_in_the_place_of_a_path_is_refused():
+    model, x = Tiny(), torch.randn(1, 3, 8)
+    for paths in (model.cross, [model.cross]):
+        with (
+            pytest.raises(TypeError, match="are named by module path, as 'encoder.*'; got Attention"),
+            regard.record(model, paths),
+        ):
+            pass
+    with regard.record(model.cross) as alone, regard.record(model, {"cross"}) as named:
+        model(x)
+    assert [len(one) for seen in (alone, named) for one in seen.values()] == [1, 1]
+
+
 def test_recording_changes_no_bit_of_answer_or_gradient():
     model, x = model_and_input()
     plain = model(x)

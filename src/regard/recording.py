@@ -4,7 +4,7 @@ Both are context-local: other threads, and nested uses, do not see each other. N
 module.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
@@ -100,7 +100,12 @@ def _of_heads(change: Change, heads: list[int], on: str) -> Change:
 
 def attentions(model: nn.Module, paths: str | Sequence[str] = "*") -> dict[nn.Module, str]:
     """The attentions inside a model by module path; the model itself, if it is one, has the path ""."""
-    wanted = [paths] if isinstance(paths, str) else list(paths)
+    wanted = [paths] if isinstance(paths, str) else list(paths) if isinstance(paths, Iterable) else [paths]
+    if wrong := [type(one).__name__ for one in wanted if not isinstance(one, str)]:
+        raise TypeError(
+            f"attentions are named by module path, as 'encoder.*'; got {wrong[0]}. Of a module alone: "
+            "record(module), intervene(module, change)."
+        )
     every: dict[nn.Module, str] = {module: path for path, module in model.named_modules() if attends(module)}
     found = {m: path for m, path in every.items() if any(fnmatchcase(path, w) for w in wanted)}
     if not found:

@@ -30,6 +30,16 @@ def test_temperatures_are_fitted_to_a_text():
     assert ("fitting", 20, 20) in heard
 
 
+@pytest.mark.parametrize("name", ["llama", "mistral"])
+def test_the_support_is_a_share_of_the_keys_that_a_query_sees(name):
+    """Softmax gives each of them weight, in a window of 4 keys as well."""
+    from regard.bridges.huggingface.fitting import mean_support
+
+    support, share = mean_support(regard.swap(tiny(name), "softmax"), tokens(2, 12))
+    want = sum(min(i, 4) if name == "mistral" else i for i in range(1, 13)) / 12
+    assert (support, share) == (pytest.approx(want), pytest.approx(1))
+
+
 def test_softmax_is_matched_with_itself():
     from regard.bridges.huggingface.fitting import match_heads
 

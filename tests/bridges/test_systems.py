@@ -14,7 +14,7 @@ from regard.analyses.read_weights import states_of
 from regard.analyses.tokenized import tokenize
 from regard.cli.app import app
 from regard.core.errors import RunError
-from regard.inspection import controls, inspect, resolve_options
+from regard.inspection import controls, inspect, resolve_options, word_scores
 from regard.inspection.inspected import showing
 from regard.inspection.pictures import draw, picture_data
 from regard.serve.served_run import ServedRun
@@ -180,6 +180,58 @@ def test_a_target_against_another(opened):
         regard.explain(*pair, target="is", against="is")
     with pytest.raises(ValueError, match="give target="):
         regard.explain(*pair, against="is")
+
+
+@pytest.mark.parametrize("method", ["leave_one_out", "gradient_x_input"])
+def test_without_a_target_the_likeliest_token_is_explained_however_unlikely(method, opened):
+    """Not that it is another one, which is likelier still."""
+    system = opened("language")
+    pair = (system.model.theirs, system.tokenizer.theirs, TEXT)
+    (answer,) = system.answer([TEXT], tokens=1)
+    (best,) = system.tokenizer.pieces(answer.written)
+    found = regard.explain(*pair, method=method)
+    assert found.label == best and found.probability < 0.5
+    assert found.probability == pytest.approx(float(torch.tensor(answer.log_prob).exp()), abs=1e-5)
+    asked = regard.explain(*pair, method=method, target=best)
+    assert found.scores == pytest.approx(asked.scores, abs=1e-5) and any(found.scores)
+    assert word_scores(inspect(system, TEXT), method).tolist() == pytest.approx(found.scores, abs=1e-5)
+    (one, other) = regard.explanations.explain_texts(system, [TEXT, "very good"], method=method)
+    assert one.scores == pytest.approx(found.scores, abs=1e-4) and "another" not in one.label + other.label
+
+
+def test_the_token_that_is_written_is_explained_however_unlikely(opened):
+    system = opened("stacked")
+    for step in (0, 1):
+        (answer,) = system.answer([TEXT], tokens=step + 1)
+        (found,) = regard.explanations.explain_texts(
+            system, [TEXT], method="leave_one_out", asked={"step": step}
+        )
+        assert found.label == system.tokenizer.pieces(answer.written)[step]
+        assert found.probability == pytest.approx(float(torch.tensor(answer.log_probs[step]).exp()), abs=1e-4)
+        case = system.case([TEXT], step=step)
+        without = TEXT.split()[1:]
+        other = case.predict([system.tokenizer.encode(" ".join(without))], torch.tensor([0]))
+        fall = case.probabilities[0, 0].logit() - other[0, 0].logit()
+        assert found.scores[0] == pytest.approx(float(fall), abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["language", "stacked"])
+def test_a_text_is_not_a_list_of_texts(kind, opened):
+    for wrong in (TEXT, []):
+        with pytest.raises(ValueError, match="a list of at least one"):
+            opened(kind).case(wrong)
+
+
+def test_a_token_that_the_tokenizer_does_not_have_is_a_number(opened):
+    tokenizer = opened("language").tokenizer
+    assert tokenizer.pieces([4, len(tokenizer) + 7]) == ["a", f"[{len(tokenizer) + 7}]"]
+
+
+def test_an_audit_of_an_encoder_names_the_model_that_was_given(opened, tmp_path):
+    path = opened("encoder").name
+    found = CliRunner().invoke(app, ["audit", f"hf:{path}", "--data", str(tmp_path / "no.tsv")])
+    assert found.exit_code == 2 and "runs/" not in found.output
+    assert "is a text encoder: it decides nothing" in " ".join(found.output.split())
 
 
 def test_an_audit(opened):

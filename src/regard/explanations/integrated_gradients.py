@@ -19,7 +19,7 @@ from regard.core.errors import ShapeError
 from regard.explanations.methods import register
 from regard.models.subject import Second, Subject, Target, eval_mode, held, subject
 
-TOKENS = 1 << 12  # times steps, that are computed at once: with gradients, so that memory counts
+NUMBERS = 1 << 19  # of vectors, times steps, that are computed at once: with gradients, so that memory counts
 CLOSE, DOUBLINGS = 0.01, 4
 
 
@@ -52,7 +52,7 @@ def integrated_gradients(
             begins[rows],
             additional_forward_args=(rows, classes[rows]),
             n_steps=steps,
-            internal_batch_size=max(TOKENS // vectors.shape[1], len(rows)),
+            internal_batch_size=max(NUMBERS // vectors[0].numel(), len(rows)),
         )
         return found.sum(-1).detach().to(vectors.dtype)
 

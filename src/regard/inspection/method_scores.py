@@ -55,5 +55,5 @@ def decision_scores(inspected: Inspected, method: str) -> Tensor:
         raise InvalidRequest(f"There is no score by {method}: {error}") from error
     if not bool(scores.isfinite().all()):
         raise InvalidRequest(f"There is no score by {method}: it is not a number.")
-    rows = [0] if case.explained is None else system.answer_segments(inspected.answer).word_of
+    rows = [0] if case.inputs_of is None else system.answer_segments(inspected.answer).word_of
     return by_word(scores, read.word_of, rows)

@@ -185,7 +185,10 @@ def mean_support(model: nn.Module, rows: Tensor) -> tuple[float, float]:
             for path in paths:
                 one = seen[path].pop()
                 count = (one.weights > 0).sum(-1)
+                seen_by = (
+                    torch.ones_like(one.weights, dtype=torch.bool) if one.visible is None else one.visible
+                )
                 counts.append(count.float().mean())
-                shares.append((count / torch.arange(1, one.weights.shape[-1] + 1)).mean())
+                shares.append((count / seen_by.sum(-1)).mean())
             seen.calls.clear()
     return float(torch.stack(counts).mean()), float(torch.stack(shares).mean())

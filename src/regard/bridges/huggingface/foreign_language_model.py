@@ -39,6 +39,12 @@ class ChoiceAudit:
     )
 
 
+def check_several(items: Sequence[Any]) -> None:
+    """Raise unless these are texts."""
+    if isinstance(items, str) or not items:
+        raise ValueError("texts are needed: a list of at least one.")
+
+
 class ForeignTask(Task):
     """What a model of transformers is for; it is trained elsewhere."""
 
@@ -180,6 +186,7 @@ class LanguageModel(System):
         self, items: Sequence[Any], *, target: str | None = None, against: str | None = None, **more: Any
     ) -> Case:
         """What comes after texts, or after each (text, target, against); without targets, the likeliest."""
+        check_several(items)
         texts = [(one, target, against) if isinstance(one, str) else tuple(one) for one in items]
         tokens: list[list[int]] = []
         seconds: list[list[int]] = []
@@ -196,13 +203,16 @@ class LanguageModel(System):
             seconds.append(chosen)
         if len({len(one) for one in seconds}) > 1:
             raise ValueError("either every text has a token that its target is compared with, or none.")
-        named = {tuple(one) for one in seconds}
-        pieces = [self.parts.pieces(list(one)) for one in named] if len(named) == 1 else [["target", "other"]]
-        classes = [*pieces[0], OTHER][:2]
+        alone = len(seconds[0]) == 1  # one token against all others: it is explained, however likely it is
+        if all(one == seconds[0] for one in seconds):
+            classes = [*self.parts.pieces(seconds[0]), OTHER][:2]
+        else:
+            classes = ["its next token", OTHER] if alone else ["target", "other"]
         words = [self.parts.pieces(one) for one in tokens]
         said = f"{self.sink_of(tokens[:FEW]):.1%} of the weight of {self.name} sits on the first token."
         named_parts = {"words": words, "classes": classes, "preamble": said}
-        return case_of_model(self.model, tokens, seconds, **named_parts, **more)
+        explained = torch.zeros(len(tokens), dtype=torch.long) if alone else None
+        return case_of_model(self.model, tokens, seconds, explained=explained, **named_parts, **more)
 
     def score(self, examples: Sequence[str], **options: Any) -> Scores:
         """Perplexity per token of texts."""

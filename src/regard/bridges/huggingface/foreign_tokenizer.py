@@ -59,7 +59,8 @@ class ForeignTokenizer(Tokenizer):
 
     def pieces(self, text: str | Iterable[int], unknown: Sequence[str] = ()) -> list[str]:
         ids = self.encode(text) if isinstance(text, str) else [int(i) for i in text]
-        return [self.theirs.decode([i]) or self.theirs.convert_ids_to_tokens(i) for i in ids]
+        theirs = self.theirs  # a model may have more tokens: those have numbers alone
+        return [theirs.decode([i]) or theirs.convert_ids_to_tokens(i) or f"[{i}]" for i in ids]
 
     def __len__(self) -> int:
         return len(self.theirs)

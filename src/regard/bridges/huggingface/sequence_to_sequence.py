@@ -6,7 +6,13 @@ from typing import Any
 
 import torch
 
-from regard.bridges.huggingface.foreign_language_model import NEW, OTHER, Continuation, ForeignTask
+from regard.bridges.huggingface.foreign_language_model import (
+    NEW,
+    OTHER,
+    Continuation,
+    ForeignTask,
+    check_several,
+)
 from regard.bridges.huggingface.foreign_tokenizer import ForeignTokenizer
 from regard.bridges.huggingface.model_attentions import head_count, paths_by_role
 from regard.bridges.huggingface.model_facts import ForeignSettings, described, home
@@ -117,6 +123,7 @@ class SequenceToSequence(System):
 
     def case(self, items: Sequence[str], *, step: int = 0, **more: Any) -> Case:
         """What the model writes to texts as its token number `step` (from 0), against all other tokens."""
+        check_several(items)
         answers = self.answer(items, tokens=step + 1)
         for one in answers:
             if not one.tokens:
@@ -132,7 +139,12 @@ class SequenceToSequence(System):
         tokens = [one.tokens for one in answers]
         words = [self.parts.pieces(one) for one in tokens]
         seconds = [one.written[: step + 1] for one in answers]
-        return case_of_model(model, tokens, seconds, words=words, classes=["its token", OTHER], **more)
+        same = all(one[-1] == seconds[0][-1] for one in seconds)
+        token = self.parts.pieces(seconds[0][-1:])[0] if same else "its token"
+        return case_of_model(
+            model, tokens, seconds, words=words, classes=[token, OTHER],
+            explained=torch.zeros(len(tokens), dtype=torch.long), **more,
+        )  # fmt: skip
 
     def audited(self, options: StepAudit) -> tuple[Case, str]:
         if options.data is None:

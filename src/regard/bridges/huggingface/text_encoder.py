@@ -14,6 +14,7 @@ from regard.bridges.huggingface.model_facts import ForeignSettings, described, h
 from regard.bridges.huggingface.reading_model import ReadingModel
 from regard.core.errors import RunError
 from regard.data.padding import padded
+from regard.tasks.case import Case
 from regard.tasks.system import Forward, System
 
 
@@ -68,6 +69,9 @@ class TextEncoder(System):
 
     def asked_about(self, target: str, against: str | None) -> tuple[dict[str, Any], str | None]:
         raise RunError(f"a {self.task.makes} predicts nothing: {target!r} cannot be explained.")
+
+    def audited(self, options: Any) -> tuple[Case, str]:
+        raise RunError(f"{self.name} is a {self.task.makes}: it decides nothing that could be audited.")
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Embedding]:
         """The mean of the hidden states of each text, special tokens included."""
