@@ -413,7 +413,5 @@ def test_a_run_that_goes_on_with_other_data_names_both(tiny_run, tmp_path):
     file.write_text("the film\tup\nthe book\tdown\n")
     done = run("train", "classification", "--data", file, "--out", copy, "--resume")
     assert done.exit_code == 2
-    assert (
-        f"begun with other settings (--corpus was 'sentiment', now not given, --data was not given, now '{file}'"
-        in (done.stderr)
-    )
+    assert "begun with other settings (--corpus was 'sentiment', now not given" in done.stderr
+    assert f"--data was not given, now '{file}'" in done.stderr
