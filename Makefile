@@ -54,12 +54,13 @@ bench: .venv/installed
 	$(BIN)/regard bench decoding --json > .venv/decoding.json
 	OMP_NUM_THREADS=1 $(BIN)/regard bench language --only writing --cpu-time --json > .venv/writing.json
 	OMP_NUM_THREADS=2 $(BIN)/regard bench language --only writing --json > .venv/writing_two_threads.json
+	$(BIN)/regard bench language --only training --only map --only memory --json > .venv/language.json
 	$(BIN)/regard bench serving --json > .venv/serving.json
 	$(BIN)/regard bench drawing --json > .venv/drawing.json
 	$(BIN)/regard bench flow --json > .venv/flow.json
 	@test -z "$(KEYS)" || { OMP_NUM_THREADS=1 $(BIN)/regard bench decoding --keys "$(KEYS)" --cpu-time --json \
 	  > .venv/certified.json && mv .venv/certified.json docs/benchmarks/; }
-	mv $(addprefix .venv/,$(addsuffix .json,maps attention attention_one_thread structured training decoding writing writing_two_threads serving drawing flow)) docs/benchmarks/
+	mv $(addprefix .venv/,$(addsuffix .json,maps attention attention_one_thread structured training decoding writing writing_two_threads language serving drawing flow)) docs/benchmarks/
 	$(BIN)/python docs/generate.py
 
 docs: .venv/installed-docs

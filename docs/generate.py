@@ -40,7 +40,7 @@ COST = {  # what README.md shows of the benchmarks
 }
 RESULTS = [
     "maps", "attention", "attention_one_thread", "run", "structured", "training", "decoding", "certified",
-    "writing", "writing_two_threads", "serving", "drawing", "flow", "swapped_model",
+    "writing", "writing_two_threads", "language", "serving", "drawing", "flow", "swapped_model",
 ]  # fmt: skip
 NOTHING = "Not measured yet: `make bench` writes it."
 
