@@ -140,6 +140,9 @@ def test_what_is_no_plain_picture_is_refused_in_one_sentence(tmp_path, content, 
     with pytest.raises(DataError, match=says) as error:
         read_image(tmp_path / "a.png")
     assert "\n" not in str(error.value) and str(tmp_path / "a.png") in str(error.value)
+    with pytest.raises(DataError, match=says) as error:
+        read_image("data:image/png;base64," + b64encode(content).decode())
+    assert str(error.value).startswith(("the picture ", "this is not a picture")), "named once"
 
 
 def test_a_file_that_is_not_there_or_a_folder(tmp_path):

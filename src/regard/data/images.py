@@ -68,17 +68,16 @@ def pillow() -> Any:
 def read_image(source: str | Path) -> Pixels:
     """The pixels (3, h, w), or (1, h, w) of a grey picture, in a file or a data URL; DataError if none."""
     if isinstance(source, str) and source.startswith(URL):
-        name = "the picture"
         head, comma, body = source.partition(",")
         if not comma or not head.endswith(";base64"):
             raise DataError("the picture is no data URL: data:image/png;base64,… is needed.")
         try:
-            return decode(b64decode(body, validate=True), name)
+            return decode(b64decode(body, validate=True))
         except NotBase64:
             raise DataError("the picture is no data URL: what follows the comma is not base64.") from None
     try:
         check_regular(source, MOST_BYTES)
-        return decode(Path(source).read_bytes(), str(source))
+        return decode(Path(source).read_bytes(), f"{source}: ")
     except FileNotFoundError:
         raise DataError(f"{source}: there is no such file.") from None
     except (OSError, ValueError) as error:
@@ -88,46 +87,48 @@ def read_image(source: str | Path) -> Pixels:
         raise DataError(f"{source}: cannot be read ({why}).") from None
 
 
-def decode(content: bytes, name: str) -> Pixels:
-    """The pixels (c, h, w) of a picture in the bytes of a file; `name` is what messages call it."""
+def decode(content: bytes, where: str = "") -> Pixels:
+    """The pixels (c, h, w) of a picture in the bytes of a file; `where` is what messages begin with."""
     image = pillow()
     from PIL import ImageOps
 
     try:
         with warnings.catch_warnings(), image.open(BytesIO(content)) as found:
             warnings.simplefilter("error", image.DecompressionBombWarning)
-            _check(found, name)
+            _check(found, where)
             turned = ImageOps.exif_transpose(found)
             return _plain(turned)
     except DataError:
         raise
     except (image.DecompressionBombError, image.DecompressionBombWarning):
         raise DataError(
-            f"{name}: the picture is too large; at most {MOST_PIXELS:,} pixels are read."
+            f"{where}the picture is too large; at most {MOST_PIXELS:,} pixels are read."
         ) from None
     except image.UnidentifiedImageError:
-        raise DataError(f"{name}: not a picture that can be read (PNG, JPEG, WebP, BMP, TIFF).") from None
+        raise DataError(
+            f"{where}this is not a picture that can be read (PNG, JPEG, WebP, BMP, TIFF)."
+        ) from None
     except (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError) as error:
         what = str(error).strip().splitlines()
-        raise DataError(f"{name}: the picture is truncated or damaged ({(what or ['?'])[0]}).") from None
+        raise DataError(f"{where}the picture is truncated or damaged ({(what or ['?'])[0]}).") from None
 
 
-def _check(found: Any, name: str) -> None:
+def _check(found: Any, where: str) -> None:
     """DataError unless an opened picture, which is not decoded yet, can be read."""
     wide, high = found.size
     if wide * high > MOST_PIXELS:
         raise DataError(
-            f"{name}: {wide:,} × {high:,} pixels are too many; at most {MOST_PIXELS:,} pixels are read."
+            f"{where}the picture has {wide:,} × {high:,} pixels; at most {MOST_PIXELS:,} pixels are read."
         )
     if getattr(found, "n_frames", 1) > 1:
-        raise DataError(f"{name}: the picture has {found.n_frames} frames; one is needed.")
+        raise DataError(f"{where}the picture has {found.n_frames} frames; one is needed.")
     if found.mode == "CMYK":
-        raise DataError(f"{name}: the picture is CMYK, for print; convert it to RGB.")
+        raise DataError(f"{where}the picture is CMYK, for print; convert it to RGB.")
     deep = any(";16" in str(tile[3]) for tile in found.tile)  # of colours, which would be read as 8 bits
     if deep or found.mode.startswith(("I", "F")):
-        raise DataError(f"{name}: the picture has 16 bits or more per channel; convert it to 8.")
+        raise DataError(f"{where}the picture has 16 bits or more per channel; convert it to 8.")
     if found.mode not in PLAIN:
-        raise DataError(f"{name}: the picture is {found.mode}; convert it to RGB.")
+        raise DataError(f"{where}the picture is {found.mode}; convert it to RGB.")
 
 
 def _plain(found: Any) -> Pixels:
