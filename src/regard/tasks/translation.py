@@ -85,7 +85,12 @@ class Decoding(SettingsGroup):
     beam: int = setting(5, "Width of the beam; 1 is greedy.", least=1, below=1025)
     alpha: float = setting(1.0, "Length penalty.", least=0, below=100)
     coverage: float = setting(0.0, "Penalty for source tokens that got little weight.", least=0)
-    scale: float = setting(1.5, "A target has at most scale · n + extra tokens, and at most `most`.", least=0)
+    scale: float = setting(
+        1.5,
+        "A target has at most scale · n + extra tokens, and at most `most`; n are the tokens that are read, "
+        "with --context those of the sentences before, too.",
+        least=0,
+    )
     extra: int = setting(20, "See scale.", least=0)
     most: int = setting(1024, "See scale.", least=1, below=16_385)
 
