@@ -89,6 +89,11 @@ def test_files_folders_and_patterns(tmp_path):
         names([tmp_path / "empty"])
 
 
+def test_a_million_spaces_are_read_in_one_go():
+    """An expression that backtracks took more than an hour."""
+    assert sentence_spans(" " * 1_000_000 + "\nHe left. " + " " * 1_000_000) == [(1_000_001, 1_000_009)]
+
+
 def test_words_sentences_and_names():
     assert words("Where's Mary's milk, then?") == ["where's", "mary's", "milk", "then"]
     assert sentences("1 Mary sat. John ran\n2 Where?\tx\t1\n 3 Who!  ") == ["Mary sat.", "John ran", "Who!"]

@@ -26,7 +26,7 @@ from regard.data.text_lines import DataError, located_lines
 KINDS = (".txt", ".jsonl")
 LINE = re.compile(r" *([0-9]{1,9}) (.*)")
 WORD = re.compile(r"\w+(?:['’]\w+)*")
-SENTENCE = re.compile(r"[^.!?\n]*[^.!?\s][^.!?\n]*[.!?]*")
+SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 
 
 @dataclass(frozen=True)
