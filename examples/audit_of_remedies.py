@@ -70,7 +70,7 @@ def audited(base, variant, seed, texts):
     return {"accuracy": fmean(right), "tests": tests}
 
 
-def judged(row):
+def graded(row):
     """The row with grade and conditions, by the thresholds of today."""
     verdict = judge({name: Finding.from_dict({**one, "details": {}}) for name, one in row["tests"].items()})
     scores = {name: condition.score for name, condition in verdict.conditions.items()}
@@ -83,7 +83,7 @@ def table(found):
     lines.append("|---|---|---|---|---|---|---|---|")
     for data, by_variant in found.items():
         for variant, by_seed in by_variant.items():
-            rows = [judged(row) for row in by_seed.values()]
+            rows = [graded(row) for row in by_seed.values()]
             means = [
                 fmean(known) if (known := [row[key] for row in rows if row[key] is not None]) else None
                 for key in ("accuracy", "necessary", "hard to manipulate", "out of context")
@@ -106,7 +106,7 @@ def picture(found, file):
     panels = figure.subplots(1, len(found), sharex=True, squeeze=False)[0]
     for axes, (data, by_variant) in zip(panels, found.items(), strict=True):
         for place, by_seed in enumerate(by_variant.values()):
-            grades = [grade for row in by_seed.values() if (grade := judged(row)["grade"]) is not None]
+            grades = [grade for row in by_seed.values() if (grade := graded(row)["grade"]) is not None]
             axes.plot(grades, [place] * len(grades), "o", color="#1f5f96", alpha=0.6, markersize=5)
         axes.set_yticks(range(len(by_variant)), list(by_variant), fontsize=8)
         axes.invert_yaxis()
@@ -148,7 +148,7 @@ def main():
             if str(seed) not in known:
                 known[str(seed)] = audited(base, variant, seed, texts)
                 write_text(given.out, json.dumps(found, indent=1))
-                print(given.name, variant, seed, judged(known[str(seed)]), flush=True)
+                print(given.name, variant, seed, graded(known[str(seed)]), flush=True)
     print(table(found))
     picture(found, given.out.with_suffix(".png"))
 

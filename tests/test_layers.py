@@ -67,3 +67,8 @@ def test_a_file_imports_only_from_layers_above_it(file):
 )
 def test_every_way_to_import_is_seen(code, found):
     assert [there for _, there in imports(ast.parse(code), ["regard", "backends"])] == found
+
+
+def test_file_names_occur_once():
+    names = [file.name for file in FILES if file.name not in ("__init__.py", "__main__.py")]
+    assert sorted(set(names)) == sorted(names)

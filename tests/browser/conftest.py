@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from serve.tiny import opened, serving
+from serve.tiny_server import opened, serving
 
 
 @pytest.fixture(scope="session")

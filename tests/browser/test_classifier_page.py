@@ -8,7 +8,7 @@ from inspection.tiny_runs import REVIEW as TEXT
 from inspection.tiny_runs import system_of
 from regard.inspection import inspect, word_scores
 from regard.inspection.method_scores import methods
-from serve.tiny import opened, serving
+from serve.tiny_server import opened, serving
 
 CHANGES = {"As it is": "none", "Masked": "mask", "Deleted": "delete"}
 HEAD = "[data-control=head]"

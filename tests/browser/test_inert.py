@@ -7,7 +7,7 @@ import pytest
 
 from inspection.tiny_runs import folder_of
 from regard.serve import open_runs
-from serve.tiny import serving
+from serve.tiny_server import serving
 
 NASTY = [
     "<script>window.hit=1</script>",

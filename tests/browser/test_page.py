@@ -8,7 +8,7 @@ from PIL import Image
 
 from inspection.tiny_runs import COPIED as TEXT
 from regard.inspection import inspect
-from serve.tiny import serving
+from serve.tiny_server import serving
 
 CHANGES = {"As it is": "none", "Masked": "mask", "Deleted": "delete"}
 

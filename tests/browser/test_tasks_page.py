@@ -7,7 +7,7 @@ import pytest
 
 from regard.serve import open_runs
 from regard.views.png import data_url
-from serve.tiny import serving
+from serve.tiny_server import serving
 
 DROP = """(url) => {
   const bytes = Uint8Array.from(atob(url.split(',')[1]), letter => letter.charCodeAt(0));

@@ -3,7 +3,7 @@
 from contract.toy.vowels import Count
 from regard.inspection import inspect
 from serve.test_third_system import TEXT, toy
-from serve.tiny import serving
+from serve.tiny_server import serving
 
 
 def test_a_third_system_is_shown_masked_and_deleted(watched, pictures):

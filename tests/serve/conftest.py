@@ -3,7 +3,7 @@
 import pytest
 
 from inspection.tiny_runs import CLASSIFIERS
-from serve.tiny import opened, serving
+from serve.tiny_server import opened, serving
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from regard.inspection.inspected import CHARACTERS
 from regard.serve import Bounds
 from regard.serve.guard import HEADERS
 from regard.serve.messages import AnswerMessage, RunFacts
-from serve.tiny import serving
+from serve.tiny_server import serving
 
 NASTY = [
     "<script>alert(1)</script>",

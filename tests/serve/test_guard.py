@@ -7,7 +7,7 @@ import pytest
 from regard.core.errors import SettingsError
 from regard.serve.guard import host_name
 from regard.serve.server import is_loopback, listen, token_for
-from serve.tiny import serving
+from serve.tiny_server import serving
 
 TOKEN = "a-token-of-some-length"
 

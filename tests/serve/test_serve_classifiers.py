@@ -11,7 +11,7 @@ from regard.explanations import METHODS
 from regard.inspection import word_scores
 from regard.serve import Bounds
 from regard.serve.messages import AnswerMessage, RunFacts
-from serve.tiny import serving
+from serve.tiny_server import serving
 
 HOWS = ["none", "mask", "delete"]
 

@@ -8,7 +8,7 @@ import pytest
 
 import regard
 from inspection.tiny_runs import folder_of
-from serve.tiny import opened, serving
+from serve.tiny_server import opened, serving
 
 DEEP = 100_000
 EVIL = "<script>alert(1)</script>"

@@ -1,4 +1,4 @@
-"""Drawing: how long a page takes to show a map in a real browser, from its numbers to the next frames.
+"""Drawing: how long a page takes to show a heat map in a real browser, from its numbers to the next frames.
 
 Chromium, without a window, through Playwright.
 """
@@ -46,13 +46,13 @@ def missing() -> list[str]:
 
 
 def cases(sizes: list[int] | None = None) -> list[TimedCase]:
-    """A map of each size (default: the published ones), where there is a browser."""
+    """A heat map of each size (default: the published ones), where there is a browser."""
     return [] if missing() else list(_cases(sizes or SIZES))
 
 
 def _cases(sizes: list[int]) -> Iterator[TimedCase]:
     for n in sizes:
-        claim = Claim(f"a map of {n} × {n} drawn in a browser", "100 ms", None, 1.0)
+        claim = Claim(f"a heat map of {n} × {n} drawn in a browser", "100 ms", None, 1.0)
         yield TimedCase(
             "drawing", claim, "heat map, softmax weights", partial(_measure, n), None, n, n, "normal"
         )

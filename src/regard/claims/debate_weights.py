@@ -7,6 +7,7 @@ steps and sizes are those of `debate_models`.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from regard.audits.retraining import uniform_weights
 from regard.claims.claim import Figures, at_least, at_most, claim, must_fail
@@ -31,6 +32,11 @@ def of_both(figures: Callable[[Which], Figures]) -> Callable[..., Figures]:
     return measure
 
 
+def asking(*tests: str) -> Callable[[Callable[..., Figures]], Callable[..., Figures]]:
+    """The experiment that makes its figures of what tests of the audit find, of both."""
+    return lambda figures: of_both(lambda one: figures(*(finding(test, one) for test in tests)))
+
+
 @of_context(
     "C65",
     says="Attention does not order words as gradients or leave-one-out do.",
@@ -45,13 +51,12 @@ def of_both(figures: Callable[[Which], Figures]) -> Callable[..., Figures]:
     minutes=0.7,
     remark="It is about context: of the MLP the contrary is true.",
 )
-@of_both
-def order(one: Which) -> Figures:
+@asking("gradient_correlation", "leave_one_out_correlation")
+def order(gradient: Any, left_out: Any) -> Figures:
     """τ of attention with the two others, and of these with each other."""
-    gradient = finding("gradient_correlation", one)
     return {
         "gradient": gradient.value,
-        "leave-one-out": finding("leave_one_out_correlation", one).value,
+        "leave-one-out": left_out.value,
         "gradient with leave-one-out": gradient.baseline,
     }
 
@@ -67,10 +72,9 @@ def order(one: Which) -> Figures:
     minutes=0.4,
     remark="The order changes; the top word mostly stays.",
 )
-@of_both
-def shifted(one: Which) -> Figures:
+@asking("shift")
+def shifted(shift: Any) -> Figures:
     """Shares of texts whose order, and whose top word, change."""
-    shift = finding("shift", one)
     return {
         "order changed": shift.details["order changed"],
         "top word changed": shift.value,
@@ -89,10 +93,9 @@ def shifted(one: Which) -> Figures:
     remark="For the MLP too: another word that says the same is another good reason. `contradiction` "
     "(the audit) asks for words that say something else.",
 )
-@of_both
-def elsewhere(one: Which) -> Figures:
+@asking("adversary")
+def elsewhere(found: Any) -> Figures:
     """Shares of texts, and how far the weights are."""
-    found = finding("adversary", one)
     return {"": found.value, "mean JSD": found.details["mean JSD"]}
 
 
@@ -104,10 +107,10 @@ def elsewhere(one: Which) -> Figures:
     conditions=[at_most(0.05, "model"), must_fail(at_least(0.10, "MLP"))],
     minutes=0.4,
 )
-@of_both
-def shuffled(one: Which) -> Figures:
+@asking("permutation")
+def shuffled(found: Any) -> Figures:
     """Median TVD."""
-    return {"": finding("permutation", one).value}
+    return {"": found.value}
 
 
 @of_context(
@@ -122,10 +125,9 @@ def shuffled(one: Which) -> Figures:
     ],
     minutes=0.4,
 )
-@of_both
-def erased(one: Which) -> Figures:
+@asking("erasure")
+def erased(found: Any) -> Figures:
     """Shares that flip."""
-    found = finding("erasure", one)
     return {"": found.value, "random word": found.baseline}
 
 
@@ -142,10 +144,10 @@ def erased(one: Which) -> Figures:
     minutes=0.6,
     remark="In the BiLSTM more must go in the order of the gradient, not fewer.",
 )
-@of_both
-def removed(one: Which) -> Figures:
+@asking("removal")
+def removed(found: Any) -> Figures:
     """Shares of words, by order of removal."""
-    return dict(finding("removal", one).details)
+    return dict(found.details)
 
 
 @of_context(

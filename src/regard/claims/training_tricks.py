@@ -65,7 +65,7 @@ def calibration(logits: Tensor, wanted: Tensor, bins: int = 15) -> float:
 
 
 @remembered
-def judged(
+def quality(
     data: Data,
     seed: int,
     steps: int,
@@ -130,7 +130,7 @@ def smoothing(seed: int) -> Figures:
     """Without and with smoothing, plenty and few."""
     found: Figures = {}
     for name, data, steps in (("plenty", plenty, 400), ("few", few_pairs, 600)):
-        found |= both(name, judged(data, seed, steps), judged(data, seed, steps, smoothing=0.1))
+        found |= both(name, quality(data, seed, steps), quality(data, seed, steps, smoothing=0.1))
     return found
 
 
@@ -235,10 +235,10 @@ def beams(seed: int) -> Figures:
 def tricks(seed: int) -> Figures:
     """Each trick without and with."""
     pairs = toy()
-    constant, cosine = (judged(plenty, seed, 1200, schedule=schedule) for schedule in ("constant", "cosine"))
+    constant, cosine = (quality(plenty, seed, 1200, schedule=schedule) for schedule in ("constant", "cosine"))
     warm = {
         f"warm-up, loss {how}": loss_after("post", pairs, seed, warmup=steps, rate=1e-2, layers=3)
         for how, steps in (("without", 0), ("with", 100))
     }
-    dropout = both("dropout", judged(few_pairs, seed, 600), judged(few_pairs, seed, 600, dropout=0.2))
+    dropout = both("dropout", quality(few_pairs, seed, 600), quality(few_pairs, seed, 600, dropout=0.2))
     return {**dropout, **beams(seed), **warm, **both("decay", constant, cosine)}

@@ -175,7 +175,7 @@ def decoding(
 
 @bench_command("quick", "as_json")
 def drawing(options: BenchOptions) -> None:
-    """Measure how long a browser takes to draw maps of 20, 128 and 512 tokens, beside the 100 ms one notices.
+    """Measure how long a browser takes to draw heat maps of 20 to 512 tokens, beside the 100 ms one notices.
 
     Needs Chromium (`make browser`) and Playwright (`pip install playwright`).
 

@@ -106,7 +106,7 @@ def _guarded(function: F, acts_on: str) -> F:
 
 
 def facts_of(map: Callable[..., Tensor]) -> Map | None:
-    """The entry of a map: of a function, a partial of it, a module that names its own. None of a stranger."""
+    """The entry of a map: a function, a partial, a module with `facts`. None if it is not registered."""
     while isinstance(map, partial):
         map = map.func
     found = map if isinstance(map, Map) else getattr(map, "facts", None)

@@ -53,7 +53,7 @@ class Answerer(System):
 
     task = ANSWERING
     role, picture, takes_second = "reader", "words", True
-    units, unknown, second_name = "sentences", None, "Question"
+    kinds, units, unknown, second_name = "answers", "sentences", None, "Question"
     parts: StoryParts
     settings: AnsweringSettings
 
@@ -64,7 +64,7 @@ class Answerer(System):
 
     @property
     def facts(self) -> list[str]:
-        return [f"{len(self.labels)} answers", f"{len(self.layers)} hops"]
+        return [*super().facts, f"{len(self.layers)} hops"]
 
     @property
     def purpose(self) -> str:

@@ -89,10 +89,6 @@ class Classifier(System):
         return self.parts.classes.pairs
 
     @property
-    def facts(self) -> list[str]:
-        return [f"{len(self.labels)} classes"]
-
-    @property
     def purpose(self) -> str:
         listed = f": {', '.join(self.labels)}" if len(self.labels) <= 10 else ""
         pairs = "pairs of texts" if self.takes_second else "texts"

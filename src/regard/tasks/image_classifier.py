@@ -51,7 +51,7 @@ class ImageClass(PictureClass):
 class ImageClassifier(PictureClassifier):
     """A model with the size of its pictures and its classes."""
 
-    task, kinds = IMAGE, "classes"
+    task = IMAGE
     parts: ImageParts
     settings: ImageSettings
 

@@ -73,7 +73,7 @@ class PictureSystem(System):
 
     @property
     def facts(self) -> list[str]:
-        return [f"{self.size.height} × {self.size.width} pixels"]
+        return [*super().facts, f"{self.size.height} × {self.size.width} pixels"]
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -262,11 +262,6 @@ class PictureClassifier(PictureSystem):
     """One that gives a picture, perhaps with a question, one of a few labels."""
 
     role = "reader"
-    kinds: str  # what its labels are called
-
-    @property
-    def facts(self) -> list[str]:
-        return [f"{len(self.labels)} {self.kinds}", *super().facts]
 
     def classify(self, inputs: Sequence[Any], *, batch: int | None = None) -> list[Any]:
         """The class of each picture, or the answer to each question."""

@@ -145,6 +145,7 @@ class System:
     most_characters: int | None = None  # of an input; None: as many as its tokens may have
     sinks: bool = False  # whether its first key takes weight whatever it is, as in decoders
     second_name: str = "Second text"  # what it is called, where an input is two
+    kinds: str = "classes"  # what its labels are called
     units: str = "words"  # what `segments` cuts a text into, as captions call it
     rows: str = "answer"  # what the rows of these weights are the words of
     deletions: tuple[str, ...] = ("delete",)  # ways to take words out of an input
@@ -284,7 +285,7 @@ class System:
     @property
     def facts(self) -> list[str]:
         """What else a person might want to know of it: "beam 5", "2 classes"."""
-        return []
+        return [f"{len(self.labels)} {self.kinds}"] if self.labels else []
 
     @cached_property
     def held_out(self) -> list[Any]:
