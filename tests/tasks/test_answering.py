@@ -133,6 +133,13 @@ def test_bad_questions_are_one_sentence(system, arguments, why):
     assert done.exit_code == 2 and why in done.stderr and len(done.stderr.splitlines()) == 1
 
 
+def test_a_story_of_many_sentences_and_a_very_long_one_is_refused(system, tmp_path):
+    (tmp_path / "story.txt").write_text("He left.\n" * 50_000 + "on " * 100_000)
+    done = run("answer", system.folder, "--story", tmp_path / "story.txt", "--question", "Who left?")
+    assert done.exit_code == 2 and "story 1 is too long" in done.stderr, done.output
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_bad_files_are_one_sentence_and_leave_nothing(tmp_path):
     (tmp_path / "bad.txt").write_text("no numbers here\n")
     done = run("train", "answering", "--data", tmp_path / "bad.txt", "--out", tmp_path / "run")

@@ -148,12 +148,13 @@ def test_answer_marks_the_span_in_the_passage(folder, tmp_path):
         (["--passage", "nowhere.txt", "--question", "Who?"], "no such file"),
         (["--passage", "EMPTY", "--question", "Who?"], "the passage is empty"),
         (["--passage", "PAGE", "--question", " "], "--question is empty"),
+        (["--passage", "LONG", "--question", "Who?"], "tokens; at most 16,384 are read"),
     ],
 )
 def test_bad_questions_are_one_sentence(folder, tmp_path, more, says):
-    for name, text in (("EMPTY", " \n"), ("PAGE", PASSAGE)):
+    for name, text in (("EMPTY", " \n"), ("PAGE", PASSAGE), ("LONG", "a " * 100_000)):
         (tmp_path / name).write_text(text)
-    more = [tmp_path / one if one in ("EMPTY", "PAGE") else one for one in more]
+    more = [tmp_path / one if one in ("EMPTY", "PAGE", "LONG") else one for one in more]
     done = run("answer", folder, *more)
     assert done.exit_code == 2 and says in done.stderr
 

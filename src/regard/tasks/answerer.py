@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from regard.tasks.case import Case
 
 POSITIONS = 8192  # sentences that are read at once, padding included
+MOST = 1 << 20  # words of a story, each sentence padded to the longest
 Story = str | Sequence[str]  # a text, or its sentences
 
 
@@ -92,6 +93,13 @@ class Answerer(System):
         known = list(dict.fromkeys(sentence for story in stories for sentence in story))
         tokens = dict(zip(known, self.parts.tokens(known), strict=True))
         given = [[tokens[sentence] for sentence in story] for story in stories]
+        for number, story in enumerate(given, 1):
+            longest = max(map(len, story))
+            if len(story) * longest > MOST:
+                raise ValueError(
+                    f"story {number} is too long: {len(story):,} sentences, the longest of {longest:,} "
+                    f"words; sentences times words may be at most {MOST:,}."
+                )
         of_questions = self.parts.tokens(asked)
         found: dict[int, StoryAnswer] = {}
         for some in batches_by_length([len(story) for story in given], POSITIONS):

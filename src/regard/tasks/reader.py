@@ -108,6 +108,13 @@ class Reader(System):
                     raise ValueError(f"input {number}: the {what} is empty.")
         encoded = self.parts.codec.encode([(one, other) for one, other in inputs])
         found: dict[int, ReadAnswer] = {}
+        most = max(POSITIONS, self.settings.data.longest)
+        for number, texts in enumerate(encoded, 1):
+            for what, count in (("passage", len(texts.tokens)), ("question", len(texts.question_tokens))):
+                if count > most:
+                    raise ValueError(
+                        f"input {number}: the {what} has {count:,} tokens; at most {most:,} are read."
+                    )
         choice = self.settings.answers
         lengths = [max(len(one.tokens), len(one.question_tokens)) for one in encoded]
         for some in batches_by_length(lengths, POSITIONS):
