@@ -62,7 +62,12 @@ USE = [
     ("answer {run:pointing} --points nan,nan", ""),
     ("answer {run:translation} --question who", "answers no questions"),
     ("generate {run:language} --temperature inf", "1e-6 to 1e6"),
-    ("generate {run:language} --top-p 0", "top_p"),
+    ("generate {run:language} --top-p 0", "--top-p must be above 0 and at most 1; got 0.0"),
+    (
+        "translate {run:translation} --beam 100000",
+        "regard translate: --beam must be at least 1 and less than 1025",
+    ),
+    ("translate {run:translation} --alpha nan", "regard translate: --alpha must be at least 0"),
     ("generate {run:translation}", ""),
     ("caption {run:caption} {binary}", ""),
     ("caption {run:caption} {pipe}", "not a regular file"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from typer import Option
 
-from regard.cli.app import app, console, plain_table, remark
+from regard.cli.app import app, console, fail, plain_table, remark
 from regard.cli.common import Device, Run, Threads, exit_on_error, open_run
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ def generate(
 ) -> None:
     """Write on from a prompt with a language model, as it goes.
 
-
     Examples:
 
     - `regard generate runs/toy --prompt "the key to the cabinets"`
@@ -50,6 +49,8 @@ def generate(
     from regard.decoding.cache_pointer import CachePointer
     from regard.memories import decoding_stats
 
+    if not 0 < top_p <= 1:
+        fail(f"--top-p must be above 0 and at most 1; got {top_p}.")
     system = open_run(run, device, "language", threads)
     pointer = CachePointer(cache, cache_share) if cache else None
 

@@ -44,9 +44,14 @@ def translate(
     if system.copies:
         facts.append("copied")
 
+    asked = {"best": best, "beam": beam, "alpha": alpha, "coverage": coverage, "batch": batch}
+    try:
+        system.translations([], **asked)  # what is wrong with options is said before any line is read
+    except SettingsError as error:
+        raise SettingsError(str(error).replace("decoding.", "--")) from None
+
     def answer(block: list[str]) -> Iterator[str]:
-        found = system.translations(block, best=best, beam=beam, alpha=alpha, coverage=coverage, batch=batch)
-        for one in chain.from_iterable(found):
+        for one in chain.from_iterable(system.translations(block, **asked)):
             if as_json or best > 1:
                 yield json.dumps({fact: getattr(one, fact) for fact in facts}, ensure_ascii=False)
             else:
