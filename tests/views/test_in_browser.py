@@ -348,6 +348,9 @@ def test_unknown_words_are_marked_and_the_legend_says_so(open_page, view):
     marked = page.locator(".regard-unknown:not(.regard-legend *)")
     assert marked.all_text_contents() == ["xylograph"] and "unknown" in marked.get_attribute("title")
     assert "unknown to the model" in page.locator(".regard-legend").inner_text()
+    looks = "one => [getComputedStyle(one).outlineStyle, getComputedStyle(one).textDecorationLine]"
+    legend = page.locator(".regard-legend .regard-unknown")
+    assert legend.evaluate(looks) == marked.evaluate(looks), "words and legend have the same mark"
     assert open_page(view(torch.ones(1, 3), source)).locator(".regard-unknown").count() == 0
 
 
