@@ -89,6 +89,22 @@ def wait(counters: Any, part: int, tasks: int) -> None:
         pass
 
 
+@inlined
+def add_linear(counters: Any, part: int, x: Any, W: Any, b: Any, biased: bool, old: Any, y: Any) -> None:
+    """y = old + W x + b, a part whose tasks are blocks of outputs."""
+    rows, n = y.shape
+    while True:
+        first = arrive(counters, part) * BLOCK
+        if first >= n:
+            break
+        last = min(first + BLOCK, n)
+        outputs(x, W, b, biased, first, last, y)
+        for r in range(rows):
+            for i in range(first, last):
+                y[r, i] += old[r, i]
+        arrive(counters, PARTS + part)
+
+
 def layer(struct: Any) -> None:
     """y (rows, d) of x (rows, d), by as many threads as call it: see `layer_arguments`."""
     args = carray(struct, 1)[0]
@@ -153,16 +169,7 @@ def layer(struct: Any) -> None:
     wait(counters, 1, rows * heads)
 
     W, b = carray(floats(args.W_o, kind), (d, d)), carray(floats(args.W_o_bias, kind), (d,))
-    while True:
-        first = arrive(counters, 2) * BLOCK
-        if first >= d:
-            break
-        last = min(first + BLOCK, d)
-        outputs(context, W, b, args.W_o_bias != 0, first, last, middle)
-        for r in range(rows):
-            for i in range(first, last):
-                middle[r, i] += x[r, i]
-        arrive(counters, PARTS + 2)
+    add_linear(counters, 2, context, W, b, args.W_o_bias != 0, x, middle)
     wait(counters, 2, blocks)
 
     weight, bias = carray(floats(args.norm_2, kind), (d,)), carray(floats(args.norm_2_bias, kind), (d,))
@@ -180,13 +187,4 @@ def layer(struct: Any) -> None:
     wait(counters, 3, wide)
 
     W, b = carray(floats(args.W_2, kind), (d, inner)), carray(floats(args.W_2_bias, kind), (d,))
-    while True:
-        first = arrive(counters, 4) * BLOCK
-        if first >= d:
-            break
-        last = min(first + BLOCK, d)
-        outputs(hidden, W, b, args.W_2_bias != 0, first, last, y)
-        for r in range(rows):
-            for i in range(first, last):
-                y[r, i] += middle[r, i]
-        arrive(counters, PARTS + 4)
+    add_linear(counters, 4, hidden, W, b, args.W_2_bias != 0, middle, y)
