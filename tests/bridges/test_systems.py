@@ -336,6 +336,55 @@ def small(kind, **changes):
     ).eval()
 
 
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"num_labels": 1}, "one number"),
+        ({"num_labels": 3, "problem_type": "multi_label_classification"}, "any number of labels"),
+    ],
+)
+def test_a_classifier_without_several_classes_is_shown_and_not_explained(changes, says, opened, tmp_path):
+    small("Bert", **changes).save_pretrained(tmp_path / "model")
+    opened("classifier").tokenizer.theirs.save_pretrained(tmp_path / "model")
+    path = f"hf:{tmp_path / 'model'}"
+    for command in (["explain", path, "--text", TEXT], ["audit", path, "--data", str(tmp_path / "no.tsv")]):
+        found = CliRunner().invoke(app, command)
+        assert found.exit_code == 2 and says in " ".join(found.output.split()), found.output
+    assert inspect(regard.load(path), TEXT).source == TEXT.split()
+
+
+def test_a_classifier_that_reads_several_positions_is_not_explained_by_one(opened):
+    from regard.bridges.huggingface.opening import system_of
+
+    words = opened("classifier").tokenizer.theirs
+    more = {"cls_token_id": 1, "sep_token_id": 2, "local_attention": 4}
+    system = system_of(small("ModernBert", classifier_pooling="mean", **more), words)
+    with pytest.raises(RunError, match="decides by several positions"):
+        system.case([TEXT])
+    first = system_of(small("ModernBert", classifier_pooling="cls", **more), words)
+    assert not first.model.reads_elsewhere() and first.case([TEXT]).shown[0].sum() > 0
+    for name in ("Llama", "GPT2"):
+        theirs = small(name, **({"num_key_value_heads": 2} if name == "Llama" else {}))
+        assert not system_of(theirs, words).model.reads_elsewhere()
+
+
+def test_a_decoder_without_a_head_looks_from_its_last_token(opened):
+    """From its first there is nothing to see."""
+    from regard.bridges.huggingface.opening import system_of
+
+    theirs = tiny("llama").model
+    system = system_of(theirs, opened("language").tokenizer.theirs)
+    with regard.record(theirs, "layers.1.*") as seen, torch.no_grad():
+        ids = torch.tensor([system.model.before.tolist() + system.tokenizer.encode(TEXT)])
+        states = theirs(input_ids=ids).last_hidden_state
+    want = seen["layers.1.self_attn"][0].weights[0, :, -1, 1:]
+    (found,) = system.weights(system.answer([TEXT])[0])
+    torch.testing.assert_close(found[:, 0], want, atol=1e-5, rtol=1e-5)
+    tokens, lengths = ids[:, 1:], torch.tensor([ids.shape[1] - 1])
+    with torch.no_grad():
+        torch.testing.assert_close(system.model(tokens, lengths)[0], states[0, -1], atol=1e-5, rtol=1e-5)
+
+
 def test_models_whose_attentions_cannot_be_told_are_refused_by_name(opened):
     """Never explained wrongly: no interface, one attention for all layers, a head that would be lost."""
     from regard.bridges.huggingface.opening import system_of

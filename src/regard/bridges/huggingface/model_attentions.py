@@ -85,6 +85,12 @@ def is_cross(path: str) -> bool:
     return any(part in ("encoderattn", "crossattention", "crossattn", "encdecattention") for part in parts)
 
 
+def is_causal(model: nn.Module) -> bool:
+    """Whether no position sees those after it: in the last of its attentions."""
+    *_, last = attentions_of(model).values()
+    return bool(getattr(last, "is_causal", False))
+
+
 def paths_by_role(model: nn.Module) -> dict[str, list[str]]:
     """The paths of the attentions in a model, by role."""
     found: dict[str, list[str]] = {}

@@ -66,12 +66,27 @@ def system_of(theirs: Any, tokenizer: Any, name: str = "") -> System:
             "check work."
         )
     if kind.endswith("ForSequenceClassification"):
-        return TextClassifier(theirs, own, name)
+        why = _decides_nothing(theirs)
+        classifier = None if why else TextClassifier(theirs, own, name)
+        if classifier is not None and not classifier.model.reads_elsewhere():
+            return classifier
+        why = why or f"this {kind} decides by several positions, and attention is read at one"
+        return TextEncoder(theirs.base_model, own, name, why)
     if theirs.get_output_embeddings() is not None and kind.endswith(("ForCausalLM", "LMHeadModel")):
         return LanguageModel(theirs, own, name)
     if hasattr(theirs, "get_input_embeddings"):
         return TextEncoder(theirs.base_model, own, name)  # a head for words alone is left out
     raise RunError(f"{kind} is no classifier, language model, sequence-to-sequence model or text encoder.")
+
+
+def _decides_nothing(classifier: Any) -> str:
+    """Why the answer of a classifier is not one of several classes; "" if it is."""
+    kind, config = type(classifier).__name__, classifier.config
+    if config.num_labels < 2:
+        return f"this {kind} gives a text one number, not one of several classes"
+    if config.problem_type == "multi_label_classification":
+        return f"this {kind} gives a text any number of labels, not one of several classes"
+    return ""
 
 
 def load_parts(path: Path) -> tuple[Any, Any]:

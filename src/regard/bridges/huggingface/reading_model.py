@@ -6,7 +6,7 @@ Tokens are those of the text; the special ones around it ([CLS], [SEP], <s>) are
 The "reader" is the last self-attention, of which one row counts: that of the first position in an encoder
 ([CLS]), that of the last one in a decoder, where the next token is predicted.
 
-Of a classifier the logits are those of its classes; of an encoder they are its first hidden state. Of a
+Of a classifier the logits are those of its classes; of an encoder they are the hidden state there. Of a
 language model they are two: of one token against another, or against all others (`seconds`: one or two tokens
 for each text).
 """
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.bridges.huggingface.model_attentions import attentions_of, is_cross
-from regard.bridges.huggingface.replaying import replayed
+from regard.bridges.huggingface.replaying import NEAR, replayed
 from regard.models.classifiers.classifier_model import ClassifierModel, Recorded
 from regard.recording import intervene
 
@@ -66,12 +66,30 @@ class ReadingModel(ClassifierModel):
             logits: Tensor = head(states[rows, last])
             return logits
         output = self.theirs(**given)
-        found: Tensor = output.logits if "logits" in output else output[0][:, 0]
+        found: Tensor = output.logits if "logits" in output else output[0][rows, self.row(last + 1)]
         return found
 
     def row(self, total: Tensor) -> Tensor:
         """The position that is read (b,), of texts of so many positions."""
         return total - 1 if self.reads_last else torch.zeros_like(total)
+
+    def reads_elsewhere(self) -> bool:
+        """Whether its answer changes without the other rows of the last attention, as that of a mean does."""
+        tokens = (
+            torch.arange(5, 8, device=self.before.device)[None]
+            % self.theirs.get_input_embeddings().num_embeddings
+        )
+        lengths = torch.full((1,), tokens.shape[1], device=tokens.device)
+        total = lengths + sum(self.around)
+
+        def alone(p: Tensor) -> Tensor:
+            return self.put_row(torch.zeros_like(p), p, total)
+
+        with torch.no_grad():
+            own = self(tokens, lengths)
+            with intervene(self, alone, self.attention_paths["reader"]):
+                changed = self(tokens, lengths)
+        return bool((own - changed).abs().max() > NEAR * own.abs().max().clamp(min=1))
 
     def prepared(self, *texts: Tensor) -> Callable[[], Tensor]:
         return replayed(self, *texts)

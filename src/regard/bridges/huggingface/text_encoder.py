@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.bridges.huggingface.foreign_language_model import ForeignTask
 from regard.bridges.huggingface.foreign_tokenizer import ForeignTokenizer
-from regard.bridges.huggingface.model_attentions import head_count
+from regard.bridges.huggingface.model_attentions import head_count, is_causal
 from regard.bridges.huggingface.model_facts import ForeignSettings, described, home
 from regard.bridges.huggingface.reading_model import ReadingModel
 from regard.core.errors import RunError
@@ -45,11 +45,12 @@ class TextEncoder(System):
     parts: ForeignTokenizer
     unknown = None
 
-    def __init__(self, theirs: Any, tokenizer: ForeignTokenizer, name: str):
-        model = ReadingModel(theirs, tokenizer.before, tokenizer.after, reads_last=False)
+    def __init__(self, theirs: Any, tokenizer: ForeignTokenizer, name: str, why: str = ""):
+        """`why` says why its answers are no decisions, if it is not for want of a head."""
+        model = ReadingModel(theirs, tokenizer.before, tokenizer.after, reads_last=is_causal(theirs))
         settings = ForeignSettings(described(theirs))
         super().__init__(model, tokenizer, settings, home(name))
-        self.name = name
+        self.name, self.why = name, why
 
     @property
     def around(self) -> tuple[int, int]:
@@ -68,10 +69,18 @@ class TextEncoder(System):
         return f"Turns texts into vectors of {self.model.theirs.config.hidden_size} numbers."
 
     def asked_about(self, target: str, against: str | None) -> tuple[dict[str, Any], str | None]:
+        if self.why:
+            raise RunError(f"{self.why}: it cannot be explained or audited here.")
         raise RunError(f"a {self.task.makes} predicts nothing: {target!r} cannot be explained.")
 
+    def case(self, items: Sequence[Any], **options: Any) -> Case:
+        if self.why:
+            raise RunError(f"{self.why}: it cannot be explained or audited here.")
+        return super().case(items, **options)
+
     def audited(self, options: Any) -> tuple[Case, str]:
-        raise RunError(f"{self.name} is a {self.task.makes}: it decides nothing that could be audited.")
+        said = f"{self.name} is a {self.task.makes}: it decides nothing that could be audited."
+        raise RunError(f"{self.why}: it cannot be explained or audited here." if self.why else said)
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Embedding]:
         """The mean of the hidden states of each text, special tokens included."""
