@@ -389,6 +389,7 @@ def test_other_labels_and_other_tokens(tiny_run, tmp_path):
     assert not (tmp_path / "none").exists()
     done = run(*options(tmp_path / "aligner", "--init", other, task="alignment"))
     assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
+    assert "a word aligner is not trained in steps: --init is not for it" in done.stderr
 
 
 def test_settings_of_another_model_are_taken_where_they_have_a_meaning(tiny_run, tmp_path):

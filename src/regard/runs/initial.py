@@ -39,6 +39,8 @@ def initial_facts(init: Path) -> dict[str, str]:
 
 def inherited(values: Mapping[str, Any], task: Task, init: Path) -> dict[str, Any]:
     """Nested settings, those of tokens and model that are not given as in the other run."""
+    if not task.models:
+        raise RunError(f"a {task.makes} is not trained in steps: --init is not for it.")
     theirs = to_dict(opened(init).settings)
     given = {group: dict(values.get(group, {})) for group in ("data", "model")}
     known = fields_of(fields_of(task.Settings)["data"])
