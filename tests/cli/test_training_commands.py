@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 
@@ -215,14 +216,15 @@ def test_the_demo_shows_translations_an_alignment_and_paths(tmp_path, monkeypatc
     monkeypatch.setattr(demo, "SETTINGS", small)
     for name, few in (("TESTED", 10), ("FRENCH", 60), ("ALIGNED", 20)):
         monkeypatch.setattr(demo, name, few)
-    out = tmp_path / "demo"
+    out = tmp_path / "my demo"
     first = run("demo", "--out", out)
     assert first.exit_code == 0, first.output
     assert "→" in first.stdout and "Where it looked" in first.stdout
     assert first.stdout.count("(wrong: ") == 6  # two steps teach nothing, and each example says so
     assert any(len(line) > 100 for line in first.stdout.splitlines())  # piped lines are not wrapped
-    after = first.stdout.split("Next:")[1].split()
-    assert after[:3] == ["regard", "serve", str(out)]
+    after = shlex.split(first.stdout.split("Next:")[1].splitlines()[0])
+    assert after[:3] == ["regard", "serve", str(out)]  # can be pasted
+    assert f"translate '{out}'" in first.stdout and f"(regard align '{out}')" in first.stdout
     assert (out / "alignment.png").read_bytes()[:4] == b"\x89PNG"
     assert (out / "model.safetensors").exists()
     again = run("demo", "--out", out)

@@ -73,8 +73,9 @@ def demo(
     if picture is not None:
         say(f"Picture:    {picture}")
     program = command()
-    say(f"Next:       {program} serve {out}     (type a sentence of your own)")
-    say(f'            echo "the film begins at half past eight" | {program} translate {out}')
+    typed = shlex.quote(str(out))
+    say(f"Next:       {program} serve {typed}     (type a sentence of your own)")
+    say(f'            echo "the film begins at half past eight" | {program} translate {typed}')
 
 
 def command() -> str:
@@ -152,7 +153,7 @@ def show_attention(system: "Translator", pairs: list[Pair], out: Path) -> Path |
     )
     say(
         f"  {error_rate(aligned.links, pairs):.3f}  English–German: this translator's attention "
-        f"(regard align {out})"
+        f"(regard align {shlex.quote(str(out))})"
     )
     try:
         return save(heat_map(weights, source, target), out / "alignment.png")
