@@ -245,7 +245,7 @@ def test_a_cache_makes_what_came_before_likelier(folders):
 def test_bad_prompts_are_refused_in_a_sentence(folders):
     assert "'ß' is not among them" in refused(run("generate", folders(), "--prompt", "the ß"))
     assert "does not write" in refused(run("generate", folders("bert")))
-    assert "top_p" in refused(run("generate", folders(), "--top-p", 2))
+    assert "--top-p" in refused(run("generate", folders(), "--top-p", 2))
 
 
 def test_a_prompt_longer_than_learned_positions_is_refused(tmp_path):

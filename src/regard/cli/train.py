@@ -143,7 +143,7 @@ def merged(
 
 def other_data(own: dict[str, Any], task: "Task", groups: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Settings of a run without its corpus where files are typed, and without files where a corpus is."""
-    typed, files = groups.get("data", {}), fields_of(task.Settings)["data"].files
+    typed, files = groups.get("data", {}), getattr(fields_of(task.Settings).get("data"), "files", ())
     instead = ["corpus"] if any(name in typed for name in files) else files if "corpus" in typed else []
     if not isinstance(own.get("data"), Mapping):
         return own
