@@ -93,11 +93,11 @@ class Answerer(System):
         known = list(dict.fromkeys(sentence for story in stories for sentence in story))
         tokens = dict(zip(known, self.parts.tokens(known), strict=True))
         given = [[tokens[sentence] for sentence in story] for story in stories]
-        for number, story in enumerate(given, 1):
-            longest = max(map(len, story))
-            if len(story) * longest > MOST:
+        for number, read in enumerate(given, 1):
+            longest = max(map(len, read))
+            if len(read) * longest > MOST:
                 raise ValueError(
-                    f"story {number} is too long: {len(story):,} sentences, the longest of {longest:,} "
+                    f"story {number} is too long: {len(read):,} sentences, the longest of {longest:,} "
                     f"words; sentences times words may be at most {MOST:,}."
                 )
         of_questions = self.parts.tokens(asked)
