@@ -122,7 +122,7 @@ function whereabouts(element) {
 
 // The ramp with its ends, what is not on it, and how words are marked that the model does not know.
 function legend(view) {
-  const mark = `regard-word regard-unknown${["words", "steps"].includes(view.data.kind) ? " regard-lit" : ""}`;
+  const mark = `regard-word regard-unknown${["words", "steps"].includes(view.data.kind) ? " regard-boxed" : ""}`;
   const parts = [...rampLegend(view), ...(view.data.unknown?.length
     ? [el("span", {}, el("span", { class: mark, "aria-hidden": "true" }, "word"), ` ${UNKNOWN}`)] : [])];
   return parts.length ? el("div", { class: "regard-legend" }, ...parts) : null;
