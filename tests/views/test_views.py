@@ -157,6 +157,12 @@ def test_compare_shows_both_and_the_difference():
     assert compare(p, p).distance == (0.0,)
 
 
+@pytest.mark.parametrize("name", ["heat_map", "heads", "layers", "compare", "image"])
+def test_colours_have_a_scale_on_paper(name):
+    picture = EVERY[name]().figure()
+    assert any(len(bar.get_yticklabels()) > 1 and bar.get_xlim() == (0, 1) for bar in picture.axes[-1:])
+
+
 def test_two_systems_that_said_different_things_have_no_difference():
     view = compare(weights(m=3), weights(m=2), SOURCE, ["a", "b", "c"], second_target=["x", "y"])
     data = view.data()

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from regard.views.base_view import MatrixView
-from regard.views.picture import figure, shades
+from regard.views.picture import figure, scale, shades
 from regard.views.shown_text import cropped
 from regard.views.weight_matrices import Matrix, Weights, facts, matrices_of
 
@@ -33,6 +33,7 @@ class Heads(MatrixView):
         picture = figure(max(3, across * (max(wide, 0.5) + 0.1) + 0.8), len(rows) * (max(high, 0.2) + 0.28))
         panels = picture.subplots(len(rows), across, squeeze=False)
         masked = self.ramp == "even"
+        colours: Any = None
         for down, row in enumerate(rows):
             for right, panel in enumerate(panels[down]):
                 panel.set(xticks=[], yticks=[])
@@ -43,7 +44,7 @@ class Heads(MatrixView):
                 one = row[right]
                 p = np.ma.masked_equal(one.weights, 0) if masked else one.weights
                 signed = one.signed and masked
-                panel.imshow(
+                colours = panel.imshow(
                     p, cmap=shades(self.ramp, signed), vmin=-self.most if signed else 0, vmax=self.most
                 )
                 if right == 0 and one.layer is not None:
@@ -51,6 +52,7 @@ class Heads(MatrixView):
                 if down == 0 or one.layer is None:
                     name = one.name if one.head is None else f"head {one.head + 1}"
                     panel.set_title(cropped(name), fontsize=7, parse_math=False, pad=2)
+        scale(picture, colours)
         return picture
 
 

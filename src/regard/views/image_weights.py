@@ -20,7 +20,7 @@ from torch import Tensor
 from regard.core.errors import ShapeError
 from regard.views.base_view import MatrixView
 from regard.views.ellipses import Ellipse
-from regard.views.picture import figure, font, shades
+from regard.views.picture import figure, font, scale, shades
 from regard.views.png import data_url
 from regard.views.ramps import EQUAL
 from regard.views.shown_text import cropped, labels
@@ -81,11 +81,13 @@ class Image(MatrixView):
                     most = max(float(cells.max()), float(cells.mean()) / EQUAL) or 1.0
                 cells = np.ma.masked_equal(cells, 0)
                 how = {"cmap": shades(), "vmin": 0, "vmax": most, "alpha": 0.65, "interpolation": "nearest"}
-                panel.imshow(cells, extent=(0, wide, high, 0), aspect="equal", **how)
+                colours = panel.imshow(cells, extent=(0, wide, high, 0), aspect="equal", **how)
                 if self.ellipses:
                     self.outline(panel, self.ellipses[number][place])
                 said = ", ".join(filter(None, (word, one.name)))
                 panel.set_title(cropped(said, 26), fontsize=9, parse_math=False, **font())
+        if count and not self.legend_note():
+            scale(picture, colours)
         return picture
 
     def legend_note(self) -> str:

@@ -57,6 +57,12 @@ def shades(ramp: str = "even", signed: bool = False) -> "Colormap":
     return ListedColormap([*even(AGAINST["light"], 256)[::-1], *colours] if signed else colours)
 
 
+def scale(picture: "Figure", colours: Any) -> None:
+    """A colour bar to the right of all panels."""
+    bar = picture.colorbar(colours, ax=picture.axes, shrink=0.6, aspect=18, pad=0.02)
+    bar.ax.tick_params(labelsize=7, length=2)
+
+
 @cache
 def font() -> dict[str, Any]:
     """Families for tokens in any script, for `set_fontproperties` and text(**font())."""
