@@ -229,6 +229,8 @@ def test_the_demo_shows_translations_an_alignment_and_paths(tmp_path, monkeypatc
     assert (out / "model.safetensors").exists()
     again = run("demo", "--out", out)
     assert "trained already" in again.stdout
+    (out / "model.safetensors").unlink()  # as if it had been stopped before its end
+    assert "seconds\n" in first.stdout and "seconds since it went on\n" in run("demo", "--out", out).stdout
 
 
 def test_a_demo_that_is_stopped_says_how_it_goes_on(tmp_path, monkeypatch):

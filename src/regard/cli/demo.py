@@ -16,7 +16,7 @@ from regard.cli.draw import column
 from regard.cli.train import Watching, exit_on_training_error
 from regard.data.corpora import CORPORA, Pair
 from regard.runs import fit, load, resolve
-from regard.runs.folder import finished
+from regard.runs.folder import CONFIG, finished
 from regard.views import heat_map, save
 
 if TYPE_CHECKING:
@@ -62,10 +62,11 @@ def demo(
             say(f"{out} is trained already; remove it to see it train again.\n")
             system = load(out)
         else:
+            since = " since it went on" if (out / CONFIG).exists() else ""
             title("A translator learns English dates, times and prices in German\n")
             with Watching(settings.training.steps) as watching:
                 system = fit(settings, out, resume=True, listen=watching.see, say=watching.say).system
-            say(f"trained in {monotonic() - started:.0f} seconds\n")
+            say(f"trained in {monotonic() - started:.0f} seconds{since}\n")
         pairs = unseen()
         show_translations(pairs, system.translate([pair.source for pair in pairs]))
         picture = show_attention(system, pairs[:200], out)
