@@ -7,7 +7,7 @@ time goes to denoising. A row that is done is written to the folder, with its mo
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -107,9 +107,10 @@ def run(
     files: dict[str, Path] | None = None,
     audit: bool = False,
     settings: ArenaSettings | None = None,
+    most: Mapping[str, int] = STEPS,
     tell: Tell = lambda what: None,
 ) -> Iterator[Row]:
-    """Every row, those that the folder has at once; others are trained."""
+    """Every row, those that the folder has at once; others are trained, for `most` steps of a task at most."""
     settings, files = settings or ArenaSettings(), files or {}
     for name in files:
         LONG_TASKS[name]
@@ -139,8 +140,9 @@ def run(
                 row = done[key]
             else:
                 row = _trained(
-                    task, spec, first, minutes, splits, settings, costs[spec], slowest, folder, tell
-                )
+                    task, spec, first, minutes, splits, settings, costs[spec], slowest, most[task.name],
+                    folder, tell,
+                )  # fmt: skip
                 row = replace(row, data=data)
             if audit:
                 tell(f"{task.name}, {spec}: audit")
@@ -152,15 +154,15 @@ def run(
 
 def _trained(
     task: LongTask, spec: str, first: bool, minutes: float, splits: Splits, settings: ArenaSettings,
-    cost: StepCost, slowest: float, folder: Path, tell: Tell,
+    cost: StepCost, slowest: float, most: int, folder: Path, tell: Tell,
 ) -> Row:  # fmt: skip
     import torch
 
     limit = 60 * minutes
     share = 1 - PRETRAINING if first else 1.0
     more = 1.0 if task.part is None else GROWN  # parts of examples take less time than whole ones
-    steps = max(1, min(STEPS[task.name], int(share * limit / slowest * more)))
-    before = max(1, min(STEPS[task.name] // 2, int((1 - share) * limit / slowest))) if first else 0
+    steps = max(1, min(most, int(share * limit / slowest * more)))
+    before = max(1, min(most // 2, int((1 - share) * limit / slowest))) if first else 0
     model = make_model(task, spec, settings)
     batches = LongBatches(splits, settings.batch, settings.seed, simpler=partial(grown, task))
     taken, pretrained = 0.0, 0

@@ -11,6 +11,7 @@ logarithms, with an interval of 95 % (Student's t over the points).
 """
 
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -37,6 +38,8 @@ WHAT = {
     "seconds": "seconds",
 }
 QUADRATIC = {"full", "synthesizer"}
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler talks on standard error
 
 
 @dataclass(frozen=True)

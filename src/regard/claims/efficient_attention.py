@@ -1,8 +1,8 @@
 """C62, C63 and C64: what attentions of less than n² cost, and what they give up.
 
 C62 counts FLOPs and bytes (`bench/cost_growth.py`). C63 ranks memory as Long Range Arena does, and trains
-five mechanisms on four small tasks (`bench/arena_runs.py`). C64 compares each with what it must equal or come
-near to.
+five mechanisms on three small tasks (`bench/arena_runs.py`). C64 compares each with what it must equal or
+come near to.
 """
 
 import math
@@ -29,7 +29,8 @@ from regard.scores import ScaledDot
 entry = partial(claim, group="Subquadratic attention", source="004:1370-1402", fixed="0dfe2f8")
 SIZES = (1024, 2048)
 COMPARED = ("full", "local", "bigbird", "linformer", "performer")
-TASKS = ("listops", "bytes", "pixels", "pathfinder")
+STEPS = {"listops": 600, "bytes": 150, "pixels": 250}  # of training, on each task
+LEARNED = 0.05  # above chance
 
 
 def slopes() -> list[Condition]:
@@ -69,14 +70,20 @@ def exponents(seed: int) -> Figures:
     "C63",
     says="They differ in speed and memory; none is best everywhere.",
     experiment="Peak bytes at n = 4,096 with weights written out, against the column of Long Range Arena; "
-    "five mechanisms of equal size on ListOps, bytes, pixels and Pathfinder, four minutes each.",
-    control="The same on backends that write no weights.",
+    "five mechanisms, each two layers of width 64, on ListOps (600 steps), bytes (150) and pixels (250), 500 "
+    "held-out examples of each: how often the most frequent winner wins, among tasks that are learned.",
+    control="All three tasks are learned: the best is above chance by 0.05.",
     conditions=[
-        at_least(0.8, "rank correlation of memory"),
-        at_most(0.5, "tasks that one mechanism is best on"),
+        at_least(0.8, "rank correlation of memory", "they differ in memory"),
+        at_most(0.5, "share of tasks that one is best on", "none is best everywhere"),
+        at_least(3, "tasks that are learned", control=True),
     ],
-    minutes=85.0,
-    remark="Accuracies of Long Range Arena are not compared: tasks, sizes and budgets are others.",
+    minutes=16.0,
+    changed="At first four minutes for each row and Pathfinder among the tasks, seven hours in all; never "
+    "run so. In the new settings full attention alone was tried, with another seed; on Pathfinder it stayed "
+    "at chance.",
+    remark="Accuracies of Long Range Arena are not compared: tasks, sizes and budgets are others. On "
+    "backends that write no weights the ranks of memory are others, too.",
 )
 def none_dominates(seed: int) -> Figures:
     """Memory ranks, and the share of tasks that the most frequent winner wins."""
@@ -89,16 +96,21 @@ def none_dominates(seed: int) -> Figures:
             {name: growth.bytes_of(name, n) for name in growth.LRA}
         ),
     }
-    quick = sized(1000) < 1000
-    settings = ArenaSettings(seed=seed, held=20, batch=4, width=16, inner=16, layers=1) if quick else None
-    tasks, names = (TASKS[:2], COMPARED[:2]) if quick else (TASKS, COMPARED)
+    small = sized(1000) < 1000
+    settings = ArenaSettings(64, 128, layers=2, batch=32, rate=3e-3, seed=seed, held=sized(500, 20))
+    names = COMPARED[:2] if small else COMPARED
     with tempfile.TemporaryDirectory() as folder:
-        rows = list(run(tasks, names, 0.001 if quick else 4.0, Path(folder), settings=settings))
-    found |= {f"{task}, {name}": 0.0 for task in TASKS for name in COMPARED}  # in small some are left out
+        most = dict.fromkeys(STEPS, 1) if small else STEPS
+        rows = list(run(list(STEPS), names, 600, Path(folder), settings=settings, most=most))
+    found |= {f"{task}, {name}": 0.0 for task in STEPS for name in COMPARED}  # in small some are left out
     for row in rows:
         found[f"{row.task}, {row.mechanism.partition(':')[0]}"] = row.accuracy
-    winners = list(best(rows).values())
-    found["tasks that one mechanism is best on"] = max(map(winners.count, winners)) / len(winners)
+    learned = {row.task for row in rows if row.accuracy >= row.chance + LEARNED}
+    winners = [name for task, name in best(rows).items() if task in learned]
+    found["tasks that are learned"] = len(learned)
+    found["share of tasks that one is best on"] = max(map(winners.count, winners), default=0) / max(
+        1, len(winners)
+    )
     return found
 
 

@@ -1,7 +1,6 @@
 """regard arena: mechanisms of attention on tasks of long sequences; see `bench/arena_runs.py`."""
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,7 +52,6 @@ def arena(
 
     - `regard arena --tasks pixels --data pixels=train-images-idx3-ubyte.gz --audit --json`
     """
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler talks on standard error
     with exit_on_error("regard arena"):
         check_picture(plot)
         if not minutes > 0:

@@ -1,7 +1,6 @@
 """regard bench growth: tables and pictures of `regard.bench.cost_growth`."""
 
 import json
-import os
 from pathlib import Path
 
 from regard.cli.app import console, fail, plain_table, remark
@@ -12,7 +11,6 @@ def run_growth(
     mechanisms: str, only: list[str] | None, largest: int, as_json: bool, plot: Path | None
 ) -> None:
     """Measure, and say what came out."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler talks on standard error
     from regard.bench.cost_growth import LRA, SIZES, WHAT, WRITTEN, measured, rank_with_lra
     from regard.bench.machine_facts import machine
     from regard.mechanisms import MECHANISMS
