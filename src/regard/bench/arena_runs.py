@@ -110,7 +110,7 @@ def run(
     most: Mapping[str, int] = STEPS,
     tell: Tell = lambda what: None,
 ) -> Iterator[Row]:
-    """Every row, those that the folder has at once; others are trained, for `most` steps of a task at most."""
+    """Every row, those that the folder has at once; others are trained, for at most `most` steps."""
     settings, files = settings or ArenaSettings(), files or {}
     for name in files:
         LONG_TASKS[name]
