@@ -11,6 +11,7 @@ from regard.audits.register import CONDITIONS, Finding
 from regard.audits.report import Report
 from regard.audits.report_page import audit_html
 from regard.audits.verdict import HELD, State, answer_of, gate_of
+from regard.core.counting import counted
 from regard.views.shown_text import shown
 
 ANSWERS = {
@@ -99,7 +100,7 @@ def _section(report: Report) -> str:
     parts = [
         '<p class="faint">A program that reads texts can mark the words it gives most weight. This page says '
         f"whether these marks may be shown as the reason for what it decides. {_name(report)}, tried on "
-        f"{report.inputs:,} texts.</p>",
+        f"{counted(report.inputs, 'text')}.</p>",
         f"<h1>{short} {long}</h1>",
     ]
     if gate_of(report.conditions) < HELD:

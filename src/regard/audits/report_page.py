@@ -15,6 +15,7 @@ from regard.audits.register import AUDITS, CONDITIONS, Finding, in_order
 from regard.audits.report import Example, Report
 from regard.audits.thresholds import RAMPS
 from regard.audits.verdict import IS, PARTLY, SAYS
+from regard.core.counting import counted
 from regard.views import bars, words
 from regard.views.assets import embed, script, style
 from regard.views.html_page import policy
@@ -73,7 +74,8 @@ def section(report: Report, number: int, views: Views) -> str:
     failed = {name: f"not applicable, because {one.why}" for name, one in report.tests.items() if one.why}
     not_run = {**report.left_out, **failed}
     parts = [
-        f'<p class="faint">{kind} of {_text(report.name)} · {report.inputs:,} texts · seed {report.seed}</p>',
+        f'<p class="faint">{kind} of {_text(report.name)} · {counted(report.inputs, "text")} · '
+        f"seed {report.seed}</p>",
         f"<h1>{_text(report.answer)}</h1>",
         scale(report.grade),
         "<h2>The three conditions</h2>",

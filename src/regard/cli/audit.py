@@ -10,6 +10,7 @@ from typer import Argument, Exit, Option
 from regard.cli.app import app, console, fail, os_error, plain_table, remark, say
 from regard.cli.common import Device, exit_on_error, open_run, progress_bar
 from regard.cli.task_options import ByTask, given, split
+from regard.core.counting import counted
 from regard.core.errors import RunError
 from regard.core.files import write_text
 from regard.core.settings import fields_of
@@ -117,8 +118,8 @@ def audited(system: Any, values: dict[str, Any], quick: bool, seed: int) -> "Rep
 def plan_lines(planned: "Plan", run: Path) -> list[str]:
     """What will be done, in how long, and what not."""
     total = planned.total
-    took = f"{max(total, 1):.0f} seconds" if total < 90 else f"{total / 60:.0f} minutes"
-    lines = [f"{run}: {len(planned.tests)} tests, about {took}"]
+    took = counted(round(max(total, 1)), "second") if total < 90 else counted(round(total / 60), "minute")
+    lines = [f"{run}: {counted(len(planned.tests), 'test')}, about {took}"]
     by_reason: dict[str, list[str]] = {}
     for name, why in planned.left_out.items():
         by_reason.setdefault(why, []).append(name.replace("_", " "))

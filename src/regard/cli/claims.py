@@ -10,6 +10,7 @@ from typer import Argument, Context, Option
 from regard.cli.app import OneLine, app, console, fail, plain_table, remark, say
 from regard.cli.claims_tables import compared, describe, minutes, report
 from regard.cli.common import check_picture, exit_on_error, progress_bar, save_picture
+from regard.core.counting import counted
 
 if TYPE_CHECKING:
     from regard.claims.claim import Claim
@@ -141,7 +142,7 @@ def run(
             say(f"{claim.number}: it runs, {len(try_out(claim, options).figures)} figures.")
         return
     total = sum(claim.minutes * (1 if claim.exact else min(seeds, len(claim.seeds))) for claim in chosen)
-    remark(f"{len(chosen)} claims, about {minutes(60 * total)} if nothing is stored in {to} yet.")
+    remark(f"{counted(len(chosen), 'claim')}, about {minutes(60 * total)} if nothing is stored in {to} yet.")
     with progress_bar("claims", None) as show_bar:
 
         def listen(claim: "Claim", seed: int, left: float) -> None:

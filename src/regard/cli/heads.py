@@ -17,6 +17,7 @@ from regard.analyses.tokenized import tokenize
 from regard.cli.app import app, console, fail, plain_table
 from regard.cli.common import Device, Run, check_picture, exit_on_error, open_run, progress_bar, save_picture
 from regard.core.bridges import prefix_of
+from regard.core.counting import counted
 from regard.data.labelled import USUAL, labelled
 from regard.data.text import lines
 from regard.runs.fit import prepare
@@ -125,7 +126,7 @@ def _roles_table(found: list[HeadRoles], sentences: int) -> Table:
     """Heads down, roles across: where a head is farthest above its baseline, what it scores, and that."""
     roles = list(dict.fromkeys(role for head in found for role in head.scores))
     table = plain_table("head", *roles, no_wrap=True)
-    table.title = f"{sentences:,} sentences"
+    table.title = counted(sentences, "sentence")
     for head in found:
         cells = [Line(f"{head.layer + 1}.{head.head + 1}", style="bold" if head.roles else "")]
         for role in roles:

@@ -10,6 +10,7 @@ from typer import Argument, Option
 from regard.cli.app import app, fail, say
 from regard.cli.common import Threads, exit_on_error, progress_bar
 from regard.core.bridges import bridge_named, prefix_of
+from regard.core.counting import counted
 from regard.core.files import write_text
 
 COLUMNS = (
@@ -139,7 +140,7 @@ def fitted(
     for name, value in lines.items():
         say(f"perplexity {value:8.2f}  {name}")
     say(
-        f"{found.after / found.softmax:.3f} × softmax on {found.tokens:,} tokens; "
+        f"{found.after / found.softmax:.3f} × softmax on {counted(found.tokens, 'token')}; "
         f"mean support {found.support:.1f} of at most {found.window:,} keys, "
         f"{found.support_share:.1%} of those a query sees"
     )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.attention import Attended
+from regard.core.counting import counted
 from regard.core.errors import RunError
 from regard.core.recorders import suspended
 from regard.core.tokens import UNK
@@ -203,7 +204,7 @@ class Classifier(System):
         return Scores(
             asdict(found),
             f"accuracy {found.accuracy:.4f}, macro F1 {found.macro_f1:.4f}, log loss {found.loss:.4f} "
-            f"on {found.texts:,} texts",
+            f"on {counted(found.texts, 'text')}",
             ("class", "texts", "precision", "recall", "F1"),
             tuple(rows),
         )
@@ -260,7 +261,8 @@ class Classifier(System):
             )
         if left:
             notes.append(
-                f"accuracy without them {figures['accuracy_without_words']:.4f} on {len(left):,} texts"
+                f"accuracy without them {figures['accuracy_without_words']:.4f} "
+                f"on {counted(len(left), 'text')}"
             )
         if len(left) < len(rest):
             notes.append(f"{len(rest) - len(left):,} texts have no other words and are left out of that")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from regard.core.counting import counted
 from regard.core.errors import RunError
 from regard.data.images import LabelledImage, labelled_images
 from regard.recording import Record, intervene
@@ -122,7 +123,7 @@ class ImageClassifier(PictureClassifier):
         return Scores(
             {**figures, **boxes},
             f"accuracy {found.accuracy:.4f}, macro F1 {found.macro_f1:.4f}, log loss {found.loss:.4f} "
-            f"on {len(examples):,} pictures",
+            f"on {counted(len(examples), 'picture')}",
             ("class", "pictures", "precision", "recall", "F1"),
             tuple(rows),
             tuple(f"{name.replace('_', ' ')} {value:.3f}" for name, value in boxes.items()),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from regard.core.counting import counted
 from regard.core.errors import RunError
 from regard.core.tokens import BOS, EOS, PAD, UNK
 from regard.data.padding import batches_by_length, padded
@@ -348,7 +349,7 @@ class LanguageSystem(System):
         line = (
             f"{figures['nats_per_token']:.4f} nats ({figures['bits_per_token']:.4f} bits) per token, "
             f"{figures['bits_per_character']:.4f} bits per character, perplexity {figures['perplexity']:.2f} "
-            f"per word on {found.tokens:,} tokens"
+            f"per word on {counted(found.tokens, 'token')}"
         )
         return Scores(figures, line, notes=tuple(notes))
 

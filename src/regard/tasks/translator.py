@@ -12,6 +12,7 @@ import torch
 from torch.nn import functional as F
 
 from regard.attention import Attended
+from regard.core.counting import counted
 from regard.core.errors import RunError
 from regard.core.tokens import BOS, EOS
 from regard.data.context_lines import LineTokenizer, Window, last_lines, remaining_lines
@@ -392,7 +393,7 @@ def _scores(measured: Quality, figures: dict[str, Any], notes: list[str]) -> Sco
     return Scores(
         figures,
         f"BLEU {measured.bleu:.2f}, chrF {measured.chrf:.2f}, exact match {measured.exact_match:.3f} "
-        f"on {measured.sentences:,} sentences, beam {figures['beam']}",
+        f"on {counted(measured.sentences, 'sentence')}, beam {figures['beam']}",
         ("words of the source", "sentences", "BLEU", "exact match"),
         tuple(rows),
         tuple(notes),
