@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from statistics import fmean
 from time import perf_counter
 
 import torch
@@ -28,6 +29,7 @@ from regard.models.classifiers.transformer_encoder import Config, TransformerEnc
 LEAST = 16  # tokens of a batch at least: blocks must be filled
 MASKED = 0.35  # share of tokens that are hidden while denoising
 GROWING = 0.6  # share of the training in which examples grow
+REPEATS = 3  # steps that are timed of each batch
 WARM, CLIP = 0.05, 1.0  # share of the steps in which the rate rises; norm of a gradient
 
 
@@ -172,11 +174,16 @@ class StepCost:
 
 
 def step_cost(task: LongTask, attention: str, splits: Splits, settings: ArenaSettings) -> StepCost:
-    """Seconds of a step, the mean of a few; bytes and FLOPs of one whose texts are of middle length."""
+    """Seconds of a step, the mean over a few batches; bytes and FLOPs of one of middle length.
+
+    The fastest of REPEATS steps of each batch counts: first ones compile kernels, others have to wait.
+    """
     model = make_model(task, attention, settings)
     batches = LongBatches(splits, settings.batch, settings.seed, group=4)
-    done = train(model, batches, 1, settings, 1e9)
-    done = train(model, batches, 4, settings, 1e9)
+    seconds = []
+    for some in [batches.draw() for _ in range(4)]:
+        batches.left = [some] * REPEATS
+        seconds.append(min(train(model, batches, 1, settings, 1e9).seconds for _ in range(REPEATS)))
     batch, labels = batched(sorted((batches.draw() for _ in range(5)), key=lambda b: len(b[0].tokens))[2])
 
     def run() -> None:
@@ -185,4 +192,4 @@ def step_cost(task: LongTask, attention: str, splits: Splits, settings: ArenaSet
     most = peak_bytes(run)
     with FlopCounterMode(display=False) as counter:
         run()
-    return StepCost(done.seconds / 4, most, int(counter.get_total_flops()))
+    return StepCost(fmean(seconds), most, int(counter.get_total_flops()))
