@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from regard.core.counting import counted
 from regard.core.errors import RunError
 from regard.data.stories import StoryQuestion, answer_word
 from regard.tasks.system import Scores
@@ -61,7 +62,7 @@ def answer_scores(system: "Answerer", examples: Sequence[StoryQuestion]) -> Scor
         )
         for name, task in tasks.items()
     )
-    line = f"accuracy {figures['accuracy']:.4f} on {len(examples):,} questions"
+    line = f"accuracy {figures['accuracy']:.4f} on {counted(len(examples), 'question')}"
     if len(tasks) > 1:
         line += f", mean error over {len(tasks)} tasks {100 * (1 - mean):.2f} %"
     with_facts = any(task["auc"] for task in tasks.values())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from regard.core.counting import counted
 from regard.core.errors import RunError
 from regard.core.files import write_text
 from regard.data.byte_level import Span
@@ -239,7 +240,7 @@ class Reader(System):
         exact = 100 * sum(exact_match(*pair) for pair in both) / count
         mean = 100 * sum(f1(*pair) for pair in both) / count
         figures = {"f1": mean, "exact_match": exact, "questions": len(both)}
-        return Scores(figures, f"F1 {mean:.2f}, exact match {exact:.2f} on {len(both):,} questions")
+        return Scores(figures, f"F1 {mean:.2f}, exact match {exact:.2f} on {counted(len(both), 'question')}")
 
     def evaluate(
         self, options: ReadingEvaluation, progress: Callable[[int, int], None] | None = None

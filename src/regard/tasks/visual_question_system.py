@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from regard.core.counting import counted
 from regard.data.corpora.scenes import Asked
 from regard.data.padding import padded
 from regard.recording import Record
@@ -128,7 +129,8 @@ class VisualQuestionSystem(PictureClassifier):
         said = "".join(f"; {name.replace('_', ' ')} {value:.3f}" for name, value in boxes.items())
         return Scores(
             {**figures, **boxes},
-            f"accuracy {found.accuracy:.4f}, log loss {found.loss:.4f} on {len(examples):,} questions{said}",
+            f"accuracy {found.accuracy:.4f}, log loss {found.loss:.4f} on "
+            f"{counted(len(examples), 'question')}{said}",
         )
 
     def examples_of(self, options: PictureTextFiles, what: str) -> list[Asked]:

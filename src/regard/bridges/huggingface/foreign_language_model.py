@@ -15,6 +15,7 @@ from regard.bridges.huggingface.foreign_tokenizer import ForeignTokenizer
 from regard.bridges.huggingface.model_attentions import head_count
 from regard.bridges.huggingface.model_facts import ForeignSettings, described, home, sink_share
 from regard.bridges.huggingface.reading_model import ReadingModel
+from regard.core.counting import counted
 from regard.core.errors import RunError
 from regard.core.settings import setting
 from regard.data.padding import padded
@@ -225,7 +226,9 @@ class LanguageModel(System):
             total -= float(logits.double().log_softmax(-1).gather(-1, wanted[:, None]).sum())
             count += len(wanted)
         value = float(torch.tensor(total / max(count, 1)).exp())
-        return Scores({"perplexity": value, "tokens": count}, f"perplexity {value:.2f} on {count:,} tokens")
+        return Scores(
+            {"perplexity": value, "tokens": count}, f"perplexity {value:.2f} on {counted(count, 'token')}"
+        )
 
     def audited(self, options: ChoiceAudit) -> tuple[Case, str]:
         if options.data is None:
