@@ -37,9 +37,9 @@ QUESTIONS: dict[str, tuple[str, dict[State, str]]] = {
         },
     ),
     "hard to manipulate": (
-        "Could the marks be others, and the decision the same?",
+        "Could the marks be misleading, and the decision the same?",
         {
-            "held": "Seldom: other marks mostly come with another decision.",
+            "held": "Seldom: marks on words that say something else mostly come with another decision.",
             "failed": "Yes, easily: somebody could show other marks for the same decision.",
             "not tested": "This was not tried.",
         },

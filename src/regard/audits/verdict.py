@@ -145,7 +145,7 @@ SAYS: dict[str, dict[State, str]] = {
         "not tested": "whether decisions need the weights was not tested",
     },
     "hard to manipulate": {
-        "held": "other weights seldom give the same predictions",
+        "held": "misleading weights seldom give the same predictions",
         "failed": "very different weights give the same predictions",
         "not tested": "whether other weights give the same predictions was not tested",
     },
