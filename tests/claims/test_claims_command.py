@@ -31,6 +31,7 @@ def answer(*arguments):
 def test_the_list_has_all():
     found = json.loads(answer("--json"))
     assert [one["claim"] for one in found] == list(CLAIMS)
+    assert all(one["minutes"] > 0 for one in found)
     assert f"{len(CLAIMS)} claims" in answer()
 
 
@@ -74,6 +75,25 @@ def test_a_run_is_continued_seed_by_seed(tmp_path):
     assert len(read(CLAIMS["C35"], tmp_path).of()) == 1
 
 
+def test_texts_that_changed_are_another_run(tmp_path):
+    def words(seed, data):
+        return {"words": float(len(Path(data).read_text().split()))}
+
+    counted, file = replace(CLAIMS["C58"], measure=words, conditions=()), tmp_path / "mine.txt"
+    for text in ("one", "one", "one two"):
+        file.write_text(text)
+        record = run_claims([counted], 1, tmp_path, {"data": str(file)})["C58"]
+    assert sorted(run.figures["words"] for run in record.runs) == [1, 2]
+
+
+def test_a_folder_that_cannot_be_written_is_one_line_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.claims.runner.run_seed", None)
+    file = tmp_path / "file"
+    file.touch()
+    done = call("run", "C17", "--to", file)
+    assert done.exit_code == 2 and f"{file} cannot be written into" in done.stderr.replace("\n", "")
+
+
 def test_options_are_taken_where_a_claim_has_them(tmp_path):
     (found,) = json.loads(
         answer("run", "C99", "--map", "softmax", "--seeds", "1", "--to", tmp_path, "--json")
@@ -102,6 +122,7 @@ def test_a_model_that_says_the_same_of_every_text_is_one_line(monkeypatch, tmp_p
         (["run", "C5", "--exact"], "either numbers of claims"),
         (["run", "C5", "--map", "softmax"], "C5 takes no --map. Those that do: C22"),
         (["run", "C69", "--map", "sofmax"], "did you mean softmax?"),
+        (["run", "C99", "--map", "sinkhorn"], "acts on the whole matrix of scores"),
         (["run", "C69", "--data", "nowhere.tsv"], "there is no such file"),
         (["run", "C5", "--longest", "1"], "--longest goes with --missing"),
     ],

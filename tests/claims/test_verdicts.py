@@ -1,6 +1,7 @@
 """What figures say: the rule of four of five, controls, parts of a sentence, figures in files."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -89,9 +90,23 @@ def test_figures_are_stored_and_found_again(tmp_path):
     assert [run.seed for run in again.of()] == [0, 1] and again.earlier == record.earlier
     assert [run.figures for run in again.of({"map": "softmax"})] == [{"a": 0.0}]
     assert agreement([one], again.of()) == 0 and agreement([one], []) is None
-    (tmp_path / "C1.json").write_text(json.dumps({"runs": [{"what": 1}]}))
+    (tmp_path / "C1.json").write_text(json.dumps({"runs": [{"seed": 0, "figures": {"a": 1}, "seconds": 1}]}))
+    older = replace(toy, conditions=())  # what it measured besides is not measured any more
+    assert list(measured([{"b": 1.0, "a": 1.0}, read(older, tmp_path).of()[0].figures])) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "content", [[], {"runs": [{"what": 1}]}, {"runs": [{"seed": 0, "figures": {"b": 1}, "seconds": 1}]}]
+)
+def test_files_of_anything_else_are_refused(tmp_path, content):
+    (tmp_path / "C1.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"C1\.json holds no figures of claims"):
-        read(toy, tmp_path)
+        read(claim(at_least(1, "a")), tmp_path)
+
+
+def test_places_are_one_line_or_several():
+    toy = replace(claim(), source="000:90; 001:107-160; 001:218; 003:152-153")
+    assert toy.places == "Cagliero, line 90; Iyyer, lines 107-160, 218; Asperti, lines 152-153"
 
 
 def test_verdicts_agree_differ_or_cannot_be_compared():

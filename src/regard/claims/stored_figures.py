@@ -72,7 +72,11 @@ def read(claim: Claim, folder: Path = PUBLISHED) -> Record:
     try:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         runs = tuple(Run(**run) for run in found.get("runs", []))
-    except (TypeError, ValueError) as error:
+        for run in runs:
+            for name in claim.deciding:
+                if name not in run.figures:
+                    raise ValueError(f"seed {run.seed} has no {name!r}")
+    except (AttributeError, TypeError, ValueError) as error:
         raise ValueError(
             f"{file} holds no figures of claims: {error}. Remove it or choose another --to."
         ) from error

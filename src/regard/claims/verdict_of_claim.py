@@ -29,7 +29,8 @@ class Verdict:
 
 def measured(runs: Sequence[Figures]) -> Measured:
     """Figures of several seeds as arrays (seeds,) by name."""
-    return {name: np.array([run[name] for run in runs], dtype=float) for name in runs[0]} if runs else {}
+    names = [name for name in runs[0] if all(name in run for run in runs)] if runs else []
+    return {name: np.array([run[name] for run in runs], dtype=float) for name in names}
 
 
 def judge(claim: Claim, runs: Sequence[Figures]) -> Verdict:
