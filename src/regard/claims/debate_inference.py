@@ -114,7 +114,7 @@ def games(case: Case, pairs: Inference, seed: int) -> Figures:
         at_least(0.2, "by pairs, attention, k = 1 − by pairs, random, k = 1", "but one who compares"),
         must_fail(at_least(0.95, "accuracy of the model")),
     ],
-    minutes=0.2,
+    minutes=0.8,
     fixed="e8a29de",
 )
 def inference_game(seed: int) -> Figures:
