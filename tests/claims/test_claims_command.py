@@ -1,13 +1,14 @@
 """regard claims: list, show, run; and the page that is generated from the same figures."""
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from regard.claims import CLAIMS
+from regard.claims import CLAIMS, runner
 from regard.claims.claims_page import SECTIONS, sections
 from regard.claims.remember import FINDINGS, findings
 from regard.claims.runner import missing, run_claims
@@ -92,6 +93,14 @@ def test_a_folder_that_cannot_be_written_is_one_line_before_any_work(tmp_path, m
     file.touch()
     done = call("run", "C17", "--to", file)
     assert done.exit_code == 2 and f"{file} cannot be written into" in done.stderr.replace("\n", "")
+
+
+def test_the_commit_is_of_this_code_and_not_of_a_repository_it_is_installed_in(tmp_path, monkeypatch):
+    git = ["git", "-C", tmp_path, "-c", "user.name=A", "-c", "user.email=a@b"]
+    for command in (["init"], ["commit", "--allow-empty", "-m", "a"]):
+        subprocess.run([*git, *command], check=True, capture_output=True)
+    monkeypatch.setattr(runner, "__file__", str(tmp_path / "runner.py"))
+    assert runner.commit() == ""
 
 
 def test_options_are_taken_where_a_claim_has_them(tmp_path):

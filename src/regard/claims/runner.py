@@ -103,10 +103,11 @@ def missing(most_minutes: float | None = None) -> list[Claim]:
 
 
 def commit() -> str:
-    """The commit of this code, if it is a checkout."""
+    """The commit of this code, if it is a checkout; "" where it is installed, even inside a repository."""
+    file = Path(__file__)
     try:
         found = subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"],
+            ["git", "-C", str(file.parent), "rev-parse", "HEAD", f"HEAD:./{file.name}"],
             capture_output=True,
             text=True,
             check=True,
@@ -114,7 +115,7 @@ def commit() -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return found.stdout.strip()
+    return found.stdout[:7]
 
 
 def _rounded(value: float) -> float:
