@@ -110,10 +110,13 @@ def test_places_are_one_line_or_several():
 
 
 def test_verdicts_agree_differ_or_cannot_be_compared():
-    few = Verdict("not settled", "1 of 5 seeds; so far: holds")
+    one, two = (at_least(1, name, name) for name in "ab")
+    part, other = (judge(claim(one, two), runs(a=[a] * 5, b=[1 - a] * 5)) for a in (1, 0))
     assert agrees(Verdict("holds"), Verdict("holds")) is True
     assert agrees(Verdict("holds"), Verdict("fails")) is False
-    assert agrees(few, Verdict("holds")) is None
+    assert part.word == other.word and agrees(part, other) is False  # not the same part of it holds
+    for few in (judge(claim(one), runs(a=[1])), judge(claim(one), [])):
+        assert agrees(few, Verdict("holds")) is agrees(Verdict("not settled"), few) is None
 
 
 def test_numbers_are_short():

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.claims.claim import Claim, Figures
-from regard.claims.verdict_of_claim import NOT_SETTLED, Verdict, judge
+from regard.claims.verdict_of_claim import Verdict, judge
 
 PUBLISHED = Path(__file__).parent / "figures"
 
@@ -113,11 +113,5 @@ def agreement(ours: Iterable[Run], theirs: Iterable[Run]) -> float | None:
 
 
 def agrees(ours: Verdict, theirs: Verdict) -> bool | None:
-    """Whether two verdicts are the same; None where one is not settled for want of seeds."""
-    if (
-        ours.word != theirs.word
-        and NOT_SETTLED in (ours.word, theirs.word)
-        and "so far" in ours.why + theirs.why
-    ):
-        return None
-    return ours.word == theirs.word
+    """Whether two verdicts are the same, part by part; None where one is of too few seeds."""
+    return None if ours.few or theirs.few else ours == theirs

@@ -20,6 +20,7 @@ class Verdict:
 
     word: str
     why: str = ""
+    few: bool = False  # fewer seeds than settle it, or none
 
     def __str__(self) -> str:
         if self.word == HOLDS_IF:
@@ -36,10 +37,10 @@ def measured(runs: Sequence[Figures]) -> Measured:
 def judge(claim: Claim, runs: Sequence[Figures]) -> Verdict:
     """The verdict of a claim, given the figures of its seeds."""
     if not runs:
-        return Verdict(NOT_SETTLED, "it has not been run")
+        return Verdict(NOT_SETTLED, "it has not been run", few=True)
     found = settled(claim, measured(runs))
     if len(runs) < claim.needed:
-        return Verdict(NOT_SETTLED, f"{len(runs)} of {claim.needed} seeds; so far: {found}")
+        return Verdict(NOT_SETTLED, f"{len(runs)} of {claim.needed} seeds; so far: {found}", few=True)
     return found
 
 
