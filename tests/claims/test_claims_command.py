@@ -1,13 +1,14 @@
 """regard claims: list, show, run; and the page that is generated from the same figures."""
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from regard.claims import CLAIMS
+from regard.claims import CLAIMS, runner
 from regard.claims.claims_page import SECTIONS, sections
 from regard.claims.remember import FINDINGS, findings
 from regard.claims.runner import missing, run_claims
@@ -31,6 +32,7 @@ def answer(*arguments):
 def test_the_list_has_all():
     found = json.loads(answer("--json"))
     assert [one["claim"] for one in found] == list(CLAIMS)
+    assert all(one["minutes"] > 0 for one in found)
     assert f"{len(CLAIMS)} claims" in answer()
 
 
@@ -74,6 +76,33 @@ def test_a_run_is_continued_seed_by_seed(tmp_path):
     assert len(read(CLAIMS["C35"], tmp_path).of()) == 1
 
 
+def test_texts_that_changed_are_another_run(tmp_path):
+    def words(seed, data):
+        return {"words": float(len(Path(data).read_text().split()))}
+
+    counted, file = replace(CLAIMS["C58"], measure=words, conditions=()), tmp_path / "mine.txt"
+    for text in ("one", "one", "one two"):
+        file.write_text(text)
+        record = run_claims([counted], 1, tmp_path, {"data": str(file)})["C58"]
+    assert sorted(run.figures["words"] for run in record.runs) == [1, 2]
+
+
+def test_a_folder_that_cannot_be_written_is_one_line_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.claims.runner.run_seed", None)
+    file = tmp_path / "file"
+    file.touch()
+    done = call("run", "C17", "--to", file)
+    assert done.exit_code == 2 and f"{file} cannot be written into" in done.stderr.replace("\n", "")
+
+
+def test_the_commit_is_of_this_code_and_not_of_a_repository_it_is_installed_in(tmp_path, monkeypatch):
+    git = ["git", "-C", tmp_path, "-c", "user.name=A", "-c", "user.email=a@b"]
+    for command in (["init"], ["commit", "--allow-empty", "-m", "a"]):
+        subprocess.run([*git, *command], check=True, capture_output=True)
+    monkeypatch.setattr(runner, "__file__", str(tmp_path / "runner.py"))
+    assert runner.commit() == ""
+
+
 def test_options_are_taken_where_a_claim_has_them(tmp_path):
     (found,) = json.loads(
         answer("run", "C99", "--map", "softmax", "--seeds", "1", "--to", tmp_path, "--json")
@@ -102,6 +131,7 @@ def test_a_model_that_says_the_same_of_every_text_is_one_line(monkeypatch, tmp_p
         (["run", "C5", "--exact"], "either numbers of claims"),
         (["run", "C5", "--map", "softmax"], "C5 takes no --map. Those that do: C22"),
         (["run", "C69", "--map", "sofmax"], "did you mean softmax?"),
+        (["run", "C99", "--map", "sinkhorn"], "acts on the whole matrix of scores"),
         (["run", "C69", "--data", "nowhere.tsv"], "there is no such file"),
         (["run", "C5", "--longest", "1"], "--longest goes with --missing"),
     ],

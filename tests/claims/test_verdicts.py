@@ -1,6 +1,7 @@
 """What figures say: the rule of four of five, controls, parts of a sentence, figures in files."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -89,16 +90,33 @@ def test_figures_are_stored_and_found_again(tmp_path):
     assert [run.seed for run in again.of()] == [0, 1] and again.earlier == record.earlier
     assert [run.figures for run in again.of({"map": "softmax"})] == [{"a": 0.0}]
     assert agreement([one], again.of()) == 0 and agreement([one], []) is None
-    (tmp_path / "C1.json").write_text(json.dumps({"runs": [{"what": 1}]}))
+    (tmp_path / "C1.json").write_text(json.dumps({"runs": [{"seed": 0, "figures": {"a": 1}, "seconds": 1}]}))
+    older = replace(toy, conditions=())  # what it measured besides is not measured any more
+    assert list(measured([{"b": 1.0, "a": 1.0}, read(older, tmp_path).of()[0].figures])) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "content", [[], {"runs": [{"what": 1}]}, {"runs": [{"seed": 0, "figures": {"b": 1}, "seconds": 1}]}]
+)
+def test_files_of_anything_else_are_refused(tmp_path, content):
+    (tmp_path / "C1.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"C1\.json holds no figures of claims"):
-        read(toy, tmp_path)
+        read(claim(at_least(1, "a")), tmp_path)
+
+
+def test_places_are_one_line_or_several():
+    toy = replace(claim(), source="000:90; 001:107-160; 001:218; 003:152-153")
+    assert toy.places == "Cagliero, line 90; Iyyer, lines 107-160, 218; Asperti, lines 152-153"
 
 
 def test_verdicts_agree_differ_or_cannot_be_compared():
-    few = Verdict("not settled", "1 of 5 seeds; so far: holds")
+    one, two = (at_least(1, name, name) for name in "ab")
+    part, other = (judge(claim(one, two), runs(a=[a] * 5, b=[1 - a] * 5)) for a in (1, 0))
     assert agrees(Verdict("holds"), Verdict("holds")) is True
     assert agrees(Verdict("holds"), Verdict("fails")) is False
-    assert agrees(few, Verdict("holds")) is None
+    assert part.word == other.word and agrees(part, other) is False  # not the same part of it holds
+    for few in (judge(claim(one), runs(a=[1])), judge(claim(one), [])):
+        assert agrees(few, Verdict("holds")) is agrees(Verdict("not settled"), few) is None
 
 
 def test_numbers_are_short():

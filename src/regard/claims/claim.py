@@ -114,7 +114,7 @@ class Claim:
     conditions: tuple[Condition, ...] = ()
     exact: bool = False  # one run decides: nothing is trained, or a formula does
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    minutes: float = 0.0  # of one seed, one thread
+    minutes: float = 0.02  # of one run, one thread
     fixed: str = ""  # the commit that fixed settings and thresholds
     only_if: str = ""  # the condition under which it holds, if the experiment shows one
     remark: str = ""  # what to make of the figures
@@ -127,7 +127,7 @@ class Claim:
         for place in filter(None, (part.strip() for part in self.source.split(";"))):
             lecture, _, lines = place.partition(":")
             found.setdefault(LECTURES.get(lecture, lecture), []).append(lines)
-        return "; ".join(f"{name}, lines {', '.join(lines)}" for name, lines in found.items())
+        return "; ".join(f"{name}, {_lines(lines)}" for name, lines in found.items())
 
     @property
     def lectures(self) -> str:
@@ -140,10 +140,21 @@ class Claim:
         given = inspect.signature(self.measure).parameters
         return tuple(name for name in OPTIONS if name in given)
 
+    @cached_property
+    def deciding(self) -> list[str]:
+        """The figures that its conditions are about, in their order."""
+        return list(dict.fromkeys(name for condition in self.conditions for name in condition.names()))
+
     @property
     def needed(self) -> int:
         """How many seeds settle it."""
         return 1 if self.exact else min(SEEDS, len(self.seeds))
+
+
+def _lines(places: list[str]) -> str:
+    """Line 90; lines 87-92; lines 107-160, 218."""
+    listed = ", ".join(places)
+    return f"line {listed}" if listed.isdecimal() else f"lines {listed}"
 
 
 class Claims(dict[str, Claim]):

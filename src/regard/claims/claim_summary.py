@@ -32,15 +32,10 @@ def interval(values: Sequence[float], draws: int = 10_000) -> str:
     return f"{mean} [{number(float(low))}, {number(float(high))}]"
 
 
-def deciding(claim: Claim) -> list[str]:
-    """The figures that its conditions are about, in their order."""
-    return list(dict.fromkeys(name for condition in claim.conditions for name in condition.names()))
-
-
 def figures(claim: Claim, runs: Sequence[Run], every: bool = False) -> dict[str, str]:
     """Name and mean of the figures that decide, or of all."""
     found = measured([run.figures for run in runs])
-    names = [name for name in deciding(claim) if name in found]
+    names = [name for name in claim.deciding if name in found]
     names += [name for name in found if every and name not in names]
     return {name: interval(found[name].tolist()) for name in names}
 

@@ -1,9 +1,9 @@
 """The page of claims as markdown: docs/claims.md is generated from CLAIMS and the published figures."""
 
 from regard.claims.all_claims import CLAIMS
-from regard.claims.claim_summary import figures, seeds
+from regard.claims.claim_summary import figures, number, seeds
 from regard.claims.stored_figures import Record, read
-from regard.claims.verdict_of_claim import WORDS
+from regard.claims.verdict_of_claim import WORDS, measured
 
 SECTIONS = {  # group: what its claims have in common
     "Bottleneck and distance": "Accuracies are shares of target tokens, given the right ones before. "
@@ -33,6 +33,23 @@ SECTIONS = {  # group: what its claims have in common
     "involves a person.",
 }
 
+CROSSED = {  # group: a claim whose figures "row, column" are a table besides, what it shows, rows, columns
+    "Bottleneck and distance": (
+        "C9",
+        "What do we gain, what do we lose? Means of the seeds of C9; 20 words are more than any in training, "
+        "and numbers kept are those that the backward pass needs.",
+        ("transformer", "bahdanau", "rnn"),
+        ("parameters", "accuracy", "steps to .95", "seconds of a step", "millions of numbers kept",
+         "accuracy at 20 words", "accuracy from 256 pairs"),
+    ),
+    "The debate": (
+        "C83",
+        "How often the reader of C83 names the class by k words, means of its seeds:",
+        tuple(f"{model}, {by}" for model in ("BiLSTM", "MLP") for by in ("attention", "gradient", "random")),
+        tuple(f"k = {k}" for k in (1, 2, 3, 5, 8)),
+    ),
+}  # fmt: skip
+
 
 def counts() -> str:
     """How many claims there are, and what became of them."""
@@ -58,6 +75,16 @@ def table(group: str) -> str:
     return "\n".join(rows)
 
 
+def crossed(claim: str, about: str, rows: tuple[str, ...], columns: tuple[str, ...]) -> str:
+    """What a table shows, and the table: the means of the figures "row, column" of a claim."""
+    found = measured([run.figures for run in read(CLAIMS[claim]).of()])
+    lines = [f"| {' | '.join(['', *columns])} |", "|---" * (len(columns) + 1) + "|"]
+    for name in rows:
+        means = (number(float(found[f"{name}, {column}"].mean())) for column in columns)
+        lines.append(f"| {' | '.join([name, *means])} |")
+    return "\n".join([about, "", *lines])
+
+
 def row(record: Record) -> str:
     """Number, sentence, experiment, figures, seeds, verdict."""
     claim, runs = record.claim, record.of()
@@ -78,4 +105,5 @@ def sections() -> str:
     parts = [f"{counts()}"]
     for group, about in SECTIONS.items():
         parts += [f"## {group}", *([about] if about else []), table(group)]
+        parts += [crossed(*CROSSED[group])] if group in CROSSED else []
     return "\n\n".join(parts)

@@ -145,7 +145,7 @@ def read(seed: int, told: str) -> Figures:
         must_fail(at_least(0.95, "adjective tells: accuracy")),
         must_fail(at_most(0.5, "adjective tells: untrained, best head")),
     ],
-    minutes=1.5,
+    minutes=0.3,
     changed="The second language was added after seed 100.",
     remark="Heads share the work, and the adjective can find the noun in the place of “it”.",
 )

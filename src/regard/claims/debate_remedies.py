@@ -40,7 +40,7 @@ def asked(name: str, one: Which) -> Figures:
         at_least(0.1, compared("diverse − BiLSTM", "τ with gradient"), "τ rises"),
         at_least(2, compared("diverse / BiLSTM", "flips without the top weight"), "flips rise"),
     ],
-    minutes=2.0,
+    minutes=0.4,
     remark="Far more decisions hang on the largest weight; the order of words by gradient is no nearer.",
 )
 def diverse(seed: int) -> Figures:
@@ -71,7 +71,7 @@ def diverse(seed: int) -> Figures:
         at_least(0.1, compared("masked − BiLSTM", "τ with leave-one-out"), "masked: τ rises"),
         must_fail(at_most(0.1, "apart, better by")),
     ],
-    minutes=2.0,
+    minutes=0.4,
     remark="Masked words change nothing where no word tells of another.",
 )
 def tied(seed: int) -> Figures:

@@ -138,7 +138,7 @@ def furthest(name: str, seed: int, **settings: int) -> float:
     x, mask = heads_of(n, 16, seed)[0], Lengths(lengths)
     real = torch.arange(n) < lengths.unsqueeze(-1)
     one, other = (it(x, mask=mask).context[real] for it in (module, full))
-    return float((one - other).abs().max())
+    return float((one - other).detach().abs().max())
 
 
 EQUAL = (  # what is full attention, or the same in another way

@@ -81,7 +81,7 @@ def looks(name: str, pairs: Pairs, seed: int, steps: int, width: int = 64) -> Fi
         at_least(0.5, "AER by chance − AER"),
         at_least(0.2, "AER of the diagonal − AER"),
     ],
-    minutes=2.0,
+    minutes=0.3,
 )
 def for_free(seed: int) -> Figures:
     """Error rates of luong, of the diagonal and of chance."""
@@ -110,7 +110,7 @@ def for_free(seed: int) -> Figures:
         at_least(0.3, "bahdanau, AER − bahdanau, AER as aligned"),
         at_most(0.03, "bahdanau, AER as aligned − luong, AER as aligned"),
     ],
-    minutes=6.0,
+    minutes=2.0,
     only_if="the query is the state before the word",
     changed="The share of the neighbour that is asked for, a third where the lectures' experiment "
     "had .94, was set after the first runs of seeds 0 to 4.",

@@ -114,7 +114,7 @@ def margin(weight: float, other_weight: float, v: int = 4) -> float:
         must_fail(at_least(0.9, "1 head, wide reader")),
     ],
     seeds=(5, 6, 7, 8, 9),
-    minutes=2.0,
+    minutes=0.3,
     only_if="the reader is linear; with a hidden layer one head is enough: it weights its two "
     "neighbours differently",
     changed="1,000 steps: four heads had .325 after 250, one head .127. The wide reader is a "

@@ -43,7 +43,7 @@ def words(seed: int, n: int = N) -> tuple[Tensor, Tensor, Tensor]:
         must_fail(at_least(1.0, "control by real code, online")),
         must_fail(at_least(1.0, "control by real code, variational")),
     ],
-    minutes=1.5,
+    minutes=0.2,
     remark="As claimed in kind: accuracies are the same and the codes are not.",
 )
 def codes(seed: int) -> Figures:

@@ -110,7 +110,7 @@ def noise(model: Any, batch: Encoded, draws: int = 200) -> float:
         at_most(0, "unselected words change"),
         at_least(3, "noise of REINFORCE by HardKuma's", "REINFORCE is noisier", rule="median"),
     ],
-    minutes=4.0,
+    minutes=1.5,
     changed="1,000 steps for REINFORCE on sentiment, after the five seeds: with 500 its median F1 "
     "was .793. Seed 0 had been seen before.",
 )
@@ -176,7 +176,7 @@ def overlap(a: Tensor, b: Tensor) -> float:
         at_most(0.2, "two masks, at most"),
         must_fail(at_most(0.2, "mask and another phrase, at most")),
     ],
-    minutes=1.5,
+    minutes=0.3,
 )
 def masks(seed: int) -> Figures:
     """Overlap of masks with phrases and with each other."""

@@ -4,6 +4,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 import torch
@@ -27,6 +28,13 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def identity(options: dict[str, str]) -> dict[str, str]:
+    """The options as a run keeps them: a file of texts with a hash of what is in it, which may change."""
+    if "data" not in options:
+        return dict(options)
+    return {**options, "content": sha256(Path(options["data"]).read_bytes()).hexdigest()[:12]}
+
+
 def run_seed(claim: Claim, seed: int, options: dict[str, str] | None = None) -> Run:
     """The figures of one seed."""
     started = time.perf_counter()
@@ -40,7 +48,7 @@ def run_seed(claim: Claim, seed: int, options: dict[str, str] | None = None) -> 
             ) from error
     seconds = time.perf_counter() - started
     plain = {name: _rounded(float(value)) for name, value in figures.items()}
-    return Run(seed, plain, round(seconds, 1), commit(), dict(options or {}))
+    return Run(seed, plain, round(seconds, 1), commit(), identity(options or {}))
 
 
 def try_out(claim: Claim, options: dict[str, str] | None = None) -> Run:
@@ -55,7 +63,7 @@ def wanted(
     """What is still to be run, seed by seed, so that claims share the models of a seed."""
     left = []
     for claim in claims:
-        done = {run.seed for run in read(claim, folder).of(options)}
+        done = {run.seed for run in read(claim, folder).of(identity(options))}
         some = claim.seeds[: 1 if claim.exact else seeds]
         left += [(claim, seed, place) for place, seed in enumerate(some) if seed not in done]
     return [(claim, seed) for claim, seed, _ in sorted(left, key=lambda one: one[2])]
@@ -95,10 +103,11 @@ def missing(most_minutes: float | None = None) -> list[Claim]:
 
 
 def commit() -> str:
-    """The commit of this code, if it is a checkout."""
+    """The commit of this code, if it is a checkout; "" where it is installed, even inside a repository."""
+    file = Path(__file__)
     try:
         found = subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"],
+            ["git", "-C", str(file.parent), "rev-parse", "HEAD", f"HEAD:./{file.name}"],
             capture_output=True,
             text=True,
             check=True,
@@ -106,7 +115,7 @@ def commit() -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return found.stdout.strip()
+    return found.stdout[:7]
 
 
 def _rounded(value: float) -> float:

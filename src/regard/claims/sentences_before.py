@@ -85,7 +85,7 @@ def on_subject(model: torch.nn.Module, batch: Batch) -> tuple[float, float]:
         at_least(0.98, "other words, no sentence before"),
         must_fail(at_most(0.40, "pronouns, of other texts")),
     ],
-    minutes=0.5,
+    minutes=2.0,
     fixed="e8a29de",
 )
 def before(seed: int) -> Figures:

@@ -151,7 +151,7 @@ def pruned(seed: int) -> Figures:
         at_least(0, "rarest word, above permutations"),
         at_least(0, "kept, of those with a role − kept, of the others"),
     ],
-    minutes=4.0,
+    minutes=1.2,
     only_if="the task asks for such heads",
 )
 def roles_kept(seed: int) -> Figures:
@@ -169,7 +169,7 @@ def roles_kept(seed: int) -> Figures:
         at_most(HEADS, "heads kept", "half are closed"),
         at_most(1.0, "points lost", "a point at most"),
     ],
-    minutes=4.0,
+    minutes=1.2,
     remark="Nearly nothing is lost; at this price more than half stay.",
 )
 def heads_kept(seed: int) -> Figures:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.claims.claim import Claim, Figures
-from regard.claims.verdict_of_claim import NOT_SETTLED, Verdict, judge
+from regard.claims.verdict_of_claim import Verdict, judge
 
 PUBLISHED = Path(__file__).parent / "figures"
 
@@ -72,7 +72,11 @@ def read(claim: Claim, folder: Path = PUBLISHED) -> Record:
     try:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         runs = tuple(Run(**run) for run in found.get("runs", []))
-    except (TypeError, ValueError) as error:
+        for run in runs:
+            for name in claim.deciding:
+                if name not in run.figures:
+                    raise ValueError(f"seed {run.seed} has no {name!r}")
+    except (AttributeError, TypeError, ValueError) as error:
         raise ValueError(
             f"{file} holds no figures of claims: {error}. Remove it or choose another --to."
         ) from error
@@ -109,11 +113,5 @@ def agreement(ours: Iterable[Run], theirs: Iterable[Run]) -> float | None:
 
 
 def agrees(ours: Verdict, theirs: Verdict) -> bool | None:
-    """Whether two verdicts are the same; None where one is not settled for want of seeds."""
-    if (
-        ours.word != theirs.word
-        and NOT_SETTLED in (ours.word, theirs.word)
-        and "so far" in ours.why + theirs.why
-    ):
-        return None
-    return ours.word == theirs.word
+    """Whether two verdicts are the same, part by part; None where one is of too few seeds."""
+    return None if ours.few or theirs.few else ours == theirs

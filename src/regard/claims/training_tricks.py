@@ -122,7 +122,7 @@ def changes(name: str, what: str) -> str:
         ),
         at_most(0.005, changes("few", "words right"), "accuracy does not suffer"),
     ],
-    minutes=1.5,
+    minutes=0.3,
     changed="Plenty and few are conditions that the runs of seeds 0 and 1 showed.",
     remark="A model that cannot overfit becomes too modest; where it is too sure both get better.",
 )
@@ -226,7 +226,7 @@ def beams(seed: int) -> Figures:
         at_least(0, changes("decay", "calibration error"), "decay"),
         *(must_fail(c) for c in between(1, 1, "stammer, words with α = 0")),
     ],
-    minutes=4.0,
+    minutes=0.7,
     changed="1,200 steps for decay: after 400 one seed of two said the contrary. Warm-up at 3 + 3 "
     "layers and 1e-2: with 6 + 6 layers at 3e-3 it was 1.171 → 1.101.",
     remark="Beam search finds likelier targets in the mean, not in each sentence; decay helps by "

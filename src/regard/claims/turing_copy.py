@@ -64,7 +64,9 @@ def wrong(model: Any, length: int, seed: int) -> float:
         at_least(4, compared("LSTM / Turing machine", "wrong bits at 20")),
         must_fail(at_least(0.1, "LSTM, wrong bits at 20")),
     ],
-    minutes=6,
+    minutes=1.0,
+    remark="Three of five seeds do, with few errors or none; one copies the lengths it was trained on and no "
+    "others, one has not learned to copy.",
 )
 def copies(seed: int) -> Figures:
     """Wrong bits of both at lengths trained on, and at twice and three times these."""

@@ -20,6 +20,7 @@ class Verdict:
 
     word: str
     why: str = ""
+    few: bool = False  # fewer seeds than settle it, or none
 
     def __str__(self) -> str:
         if self.word == HOLDS_IF:
@@ -29,16 +30,17 @@ class Verdict:
 
 def measured(runs: Sequence[Figures]) -> Measured:
     """Figures of several seeds as arrays (seeds,) by name."""
-    return {name: np.array([run[name] for run in runs], dtype=float) for name in runs[0]} if runs else {}
+    names = [name for name in runs[0] if all(name in run for run in runs)] if runs else []
+    return {name: np.array([run[name] for run in runs], dtype=float) for name in names}
 
 
 def judge(claim: Claim, runs: Sequence[Figures]) -> Verdict:
     """The verdict of a claim, given the figures of its seeds."""
     if not runs:
-        return Verdict(NOT_SETTLED, "it has not been run")
+        return Verdict(NOT_SETTLED, "it has not been run", few=True)
     found = settled(claim, measured(runs))
     if len(runs) < claim.needed:
-        return Verdict(NOT_SETTLED, f"{len(runs)} of {claim.needed} seeds; so far: {found}")
+        return Verdict(NOT_SETTLED, f"{len(runs)} of {claim.needed} seeds; so far: {found}", few=True)
     return found
 
 

@@ -54,7 +54,7 @@ def one_word(seed: int, kind: str) -> Texts:
             must_fail(at_most(0.5, f"{name}, classes at random, entmax15: weight")),
         )
     ],
-    minutes=2.5,
+    minutes=0.3,
     changed="The third class was added after seed 100, where a BiLSTM with softmax had .573 of its "
     "weight on the word.",
     remark="With two classes it is enough to know the words of one, and it depends on the seed.",
@@ -87,7 +87,7 @@ def the_word(seed: int) -> Figures:
         at_least(1e-9, compared("λ = 1 − λ = 0", "aspects covered"), "more aspects are covered"),
         at_least(-0.01, compared("λ = 1 − λ = 0", "accuracy"), "rows become unlike"),
     ],
-    minutes=0.7,
+    minutes=1.5,
     remark="Rows become unlike and sharp, each on one word of its own; fewer aspects are looked at, "
     "and no answer suffers: a state of the BiLSTM has read the whole text, so that a row may look "
     "anywhere.",
@@ -177,7 +177,7 @@ def places(model: Any, texts: Encoded) -> Figures:
         at_least(0.9, "hierarchical: word", "the word"),
         must_fail(at_most(0.9, "two classes: word")),
     ],
-    minutes=2.5,
+    minutes=0.3,
     changed="The third class was added after seed 100.",
     remark="Flat attention does as well.",
 )

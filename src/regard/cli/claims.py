@@ -9,7 +9,7 @@ from typer import Argument, Context, Option
 
 from regard.cli.app import OneLine, app, console, fail, plain_table, remark, say
 from regard.cli.claims_tables import compared, describe, minutes, report
-from regard.cli.common import check_picture, exit_on_error, progress_bar, save_picture
+from regard.cli.common import check_folder, check_picture, exit_on_error, progress_bar, save_picture
 from regard.core.counting import counted
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ def listing(context: Context, as_json: AsJson = False) -> None:
     table = plain_table("", "claim", "lecture", "verdict", "seeds", "minutes", right=("minutes",))
     for record in records:
         claim = record.claim
-        takes = "" if claim.exact else f"{claim.minutes:g}"
         verdict = str(record.verdict)
-        table.add_row(claim.number, claim.says, claim.lectures, verdict, seeds(record), takes)
+        row = (claim.number, claim.says, claim.lectures, verdict, seeds(record), f"{claim.minutes:g}")
+        table.add_row(*row)
     console(150).print(table)
     exact = sum(record.claim.exact for record in records)
     say(f"{len(records)} claims, {exact} of them exact. Next: regard claims show C5.")
@@ -132,7 +132,7 @@ def run(
 
     - `regard claims run --missing --longest 2 --within 30`
     """
-    from regard.claims.runner import run_claims, try_out
+    from regard.claims.runner import identity, run_claims, try_out
 
     chosen = _chosen(numbers or [], exact, missing, longest)
     given = {"map": map, "model": model, "data": None if data is None else str(data)}
@@ -141,6 +141,7 @@ def run(
         for claim in chosen:
             say(f"{claim.number}: it runs, {len(try_out(claim, options).figures)} figures.")
         return
+    check_folder(to)
     total = sum(claim.minutes * (1 if claim.exact else min(seeds, len(claim.seeds))) for claim in chosen)
     remark(f"{counted(len(chosen), 'claim')}, about {minutes(60 * total)} if nothing is stored in {to} yet.")
     with progress_bar("claims", None) as show_bar:
@@ -150,7 +151,7 @@ def run(
             show_bar(description=claim.number)
 
         found = run_claims(chosen, seeds, to, options, within, listen)
-    answers = [compared(found[claim.number], options) for claim in chosen]
+    answers = [compared(found[claim.number], identity(options)) for claim in chosen]
     if as_json:
         print(json.dumps(answers, ensure_ascii=False, indent=1))
     else:
@@ -185,9 +186,9 @@ def _options(chosen: "list[Claim]", given: dict[str, str]) -> dict[str, str]:
             taking = ", ".join(claim.number for claim in CLAIMS.values() if name in claim.options)
             fail(f"{', '.join(refusing)} takes no --{name}. Those that do: {taking}.")
     if "map" in given:
-        from regard.maps import MAPS
+        from regard.models.parts.named_components import make_map
 
-        MAPS[given["map"]]  # an unknown name is an error that lists them
+        make_map(given["map"])  # an unknown name and a map of whole matrices are errors that list the others
     if "data" in given and not Path(given["data"]).is_file():
         fail(f"--data {given['data']}: there is no such file.")
     return given

@@ -68,7 +68,7 @@ def describe(record: "Record") -> None:
         ("control", claim.control),
         ("fixed in", claim.fixed),
         ("changed after a look", claim.changed),
-        ("one seed takes", "" if claim.exact else f"about {minutes(60 * claim.minutes)}, one thread"),
+        ("one run takes", f"about {minutes(60 * claim.minutes)}, one thread"),
         ("takes", ", ".join(f"--{name}" for name in claim.options)),
         ("verdict", str(record.verdict)),
         ("remark", claim.remark),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryFile
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -163,6 +164,16 @@ def check_picture(out: Path | None) -> None:
 
     if out is not None:
         check_file(out)
+
+
+def check_folder(folder: Path) -> None:
+    """End the command, before any work, if nothing can be written into a folder; make it if it is missing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        fail(f"{folder} cannot be written into: {error.strerror or error}.")
 
 
 def save_picture(picture: Any, out: Path, quiet: bool = False) -> None:
