@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from explanations.toys import classifier, texts
+from regard.explanations import diffmask
 from regard.explanations.diffmask import Gates, divergence, learn_gates, states
 from regard.models.parts.hard_concrete import LOW, open_probability, sample_gates
 from regard.models.subject import real, subject
@@ -73,6 +74,25 @@ def test_gates_find_the_fewest_words():
     assert divergence(said, heard) <= 0.1
     others, their_lengths = (part[:64] for part in evidence_texts(200, 8))  # texts never seen
     assert torch.equal(gates(others, their_lengths) > 0.5, (others < 5) & real(their_lengths, 8))
+
+
+def test_by_name_each_text_has_gates_of_its_own():
+    """One word of evidence suffices; of two for the same class one is enough, and both may stay."""
+    model = Evidence()
+    tokens, lengths = torch.tensor([[5, 3, 7, 8, 9], [6, 9, 4, 0, 0]]), torch.tensor([5, 3])
+    scores = diffmask(model, tokens, lengths)
+    assert (scores > 0.5).tolist() == [[False, True, False, False, False], [False, False, True, False, False]]
+    learned = learn_gates(model, *evidence_texts(), steps=5)
+    assert torch.equal(diffmask(model, tokens, lengths, gates=learned), learned(tokens, lengths))
+
+
+def test_a_target_is_kept_apart_from_all_else():
+    """Evidence for class 1 and against it: what else is said of classes 0 and 2 does not matter."""
+    model, tokens = Evidence(), torch.tensor([[2, 3, 3, 7, 8, 9]])
+    kept = {target: diffmask(model, tokens, target=target)[0] > 0.5 for target in (None, 1, 2)}
+    assert kept[1][1] or kept[1][2]
+    assert not kept[1][3:].any() and not kept[None][3:].any()
+    assert not torch.equal(kept[1], kept[2])
 
 
 def test_hard_concrete_gates_are_open_as_often_as_is_said():

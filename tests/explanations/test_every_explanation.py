@@ -13,6 +13,7 @@ from regard.models.classifiers import CLASSIFIERS
 KINDS = [*CLASSIFIERS, "first"]
 WEIGHTS = [name for name, method in METHODS.items() if method.needs == "weights"]
 VALUES = [name for name, method in METHODS.items() if method.needs == "values"]
+STEPS = {"integrated_gradients": 4, "diffmask": 25}
 every_method = pytest.mark.parametrize("name", METHODS)
 
 
@@ -23,7 +24,8 @@ def made(kind):
 def explained(name, model, tokens, lengths=None, **options):
     if name == "integrated_gradients":
         pytest.importorskip("captum")
-        options = {"steps": 4, **options}
+    if name in STEPS:
+        options = {"steps": STEPS[name], **options}
     return explain(model, tokens, lengths, method=name, **options)
 
 

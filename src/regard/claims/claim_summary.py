@@ -45,8 +45,6 @@ def seeds(record: Record) -> str:
     claim, runs = record.claim, record.of()
     if claim.exact and runs:
         return "exact"
-    if not record.settled and record.earlier:
-        return record.earlier["seeds"]
     listed = [run.seed for run in runs]
     if listed and listed == list(range(listed[0], listed[0] + len(listed))):
         return f"{len(listed)}" + (f" ({listed[0]}–{listed[-1]})" if len(listed) > 1 else f" ({listed[0]})")
@@ -92,6 +90,5 @@ def data(record: Record, every: bool = True) -> dict[str, Any]:
             "runs": [
                 {"seed": run.seed, "figures": run.figures, "options": run.options} for run in record.runs
             ],
-            "earlier": record.earlier,
         }
     return found

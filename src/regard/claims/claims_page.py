@@ -62,9 +62,8 @@ def counts() -> str:
     beside = len(records) - 99
     return (
         f"{len(records)} claims, 99 of a list and {beside} sentences beside it: {listed}. "
-        f"{exact} are exact, {five} have the figures of five seeds or more in the package, "
-        f"{left} wait for `regard claims run --missing`; where these were published before, what was "
-        "published stands in their row."
+        f"{exact} are exact, {five} have the figures of five seeds or more in the package"
+        + (f", {left} wait for `regard claims run --missing`." if left else ".")
     )
 
 
@@ -89,8 +88,6 @@ def row(record: Record) -> str:
     """Number, sentence, experiment, figures, seeds, verdict."""
     claim, runs = record.claim, record.of()
     told = "; ".join(f"{name}: {value}" for name, value in figures(claim, runs).items())
-    if record.earlier and not record.settled:
-        told = f"{record.earlier['measured']}" + (f" New runs: {told}" if told else "")
     notes = " ".join(
         part for part in (claim.remark, claim.changed and f"Changed after a look: {claim.changed}") if part
     )

@@ -78,7 +78,7 @@ def exponents(seed: int) -> Figures:
         at_most(0.5, "share of tasks that one is best on", "none is best everywhere"),
         at_least(3, "tasks that are learned", control=True),
     ],
-    minutes=16.0,
+    minutes=8.0,
     fixed="a04502e",
     changed="At first four minutes for each row and Pathfinder among the tasks, seven hours in all; never "
     "run so. In the new settings full attention alone was tried, with another seed; on Pathfinder it stayed "

@@ -195,7 +195,7 @@ def by_bias() -> list[Condition]:
         at_most(math.log(0.97), "agreement, log perplexity", "agreement helps"),
         must_fail(at_most(1 + 1e-6, "agreement, trace by the shorter length")),
     ],
-    minutes=8.0,
+    minutes=3.5,
     remark="Global fertility at γ = 1 is a loss larger than the one it should help.",
 )
 def biased(seed: int) -> Figures:

@@ -19,7 +19,7 @@ def shown(record: Record, template: str) -> str:
     """Figures of a claim in a sentence, means over the stored seeds."""
     found = measured([run.figures for run in record.of()])
     if not found:
-        return f"not stored seed by seed yet; published before: {record.earlier.get('measured', 'nothing')}"
+        return "not run yet"
     means = {name: number(float(values.mean())) for name, values in found.items()}
     seeds = "exact" if record.claim.exact else f"{len(record.of())} seeds"
     return f"{template.format_map(means)} ({seeds})"

@@ -1,9 +1,6 @@
 """Figures of claims in files, one per claim: C5.json. Published ones come with the package.
 
-    {"claim": "C5", "runs": [{"seed": 5, "figures": {…}, "seconds": 41.2, "commit": "…", "options": {}}, …],
-     "earlier": {"measured": "…", "seeds": "…", "verdict": "…", "word": "holds"}}
-
-"earlier" is what was published before figures of single seeds were kept: text, and its verdict.
+{"claim": "C5", "runs": [{"seed": 5, "figures": {…}, "seconds": 41.2, "commit": "…", "options": {}}, …]}
 """
 
 import json
@@ -36,7 +33,6 @@ class Record:
 
     claim: Claim
     runs: tuple[Run, ...] = ()
-    earlier: dict[str, str] = field(default_factory=dict)
 
     def of(self, options: dict[str, str] | None = None) -> list[Run]:
         """The runs with these options, of the seeds that count, in their order."""
@@ -47,21 +43,18 @@ class Record:
 
     @property
     def verdict(self) -> Verdict:
-        """By the figures of single seeds if there are enough of them, else as it was published."""
-        runs = [run.figures for run in self.of()]
-        if len(runs) < self.claim.needed and self.earlier.get("word"):
-            return Verdict(self.earlier["word"], self.earlier.get("why", ""))
-        return judge(self.claim, runs)
+        """What the figures of its seeds say."""
+        return judge(self.claim, [run.figures for run in self.of()])
 
     @property
     def settled(self) -> bool:
-        """Whether the verdict is by the figures of single seeds, as many as are needed."""
+        """Whether there are as many seeds as are needed."""
         return len(self.of()) >= self.claim.needed
 
     def including(self, run: Run) -> "Record":
         """With this run; one of the same seed and options is replaced."""
         others = [o for o in self.runs if (o.seed, o.options) != (run.seed, run.options)]
-        return Record(self.claim, (*others, run), self.earlier)
+        return Record(self.claim, (*others, run))
 
 
 def read(claim: Claim, folder: Path = PUBLISHED) -> Record:
@@ -80,7 +73,7 @@ def read(claim: Claim, folder: Path = PUBLISHED) -> Record:
         raise ValueError(
             f"{file} holds no figures of claims: {error}. Remove it or choose another --to."
         ) from error
-    return Record(claim, runs, found.get("earlier", {}))
+    return Record(claim, runs)
 
 
 def write(record: Record, folder: Path) -> Path:
@@ -91,8 +84,6 @@ def write(record: Record, folder: Path) -> Path:
     content["runs"] = [
         asdict(run) for run in sorted(record.runs, key=lambda run: (str(run.options), run.seed))
     ]
-    if record.earlier:
-        content["earlier"] = record.earlier
     part = file.with_suffix(f".{os.getpid()}.part")
     part.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     part.replace(file)

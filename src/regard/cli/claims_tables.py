@@ -72,7 +72,6 @@ def describe(record: "Record") -> None:
         ("takes", ", ".join(f"--{name}" for name in claim.options)),
         ("verdict", str(record.verdict)),
         ("remark", claim.remark),
-        ("published before", record.earlier.get("measured", "") if not record.settled else ""),
     ]
     for name, text in lines:
         if text:

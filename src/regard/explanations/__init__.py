@@ -2,6 +2,7 @@
 
 from regard.explanations.attention_weights import attention as attention
 from regard.explanations.attention_x_gradient import attention_x_gradient as attention_x_gradient
+from regard.explanations.diffmask import diffmask as diffmask
 from regard.explanations.diffmask import learn_gates as learn_gates
 from regard.explanations.effective_attention import effective_attention as effective_attention
 from regard.explanations.explained_texts import Explanation as Explanation

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.core.errors import ShapeError
 from regard.explanations.methods import register
 from regard.models.subject import Second, Subject, Target, eval_mode, held, subject
 
@@ -86,10 +85,7 @@ def completeness_error(
 def _ends(asked: Subject, baseline: Tensor | None) -> tuple[Tensor, Tensor]:
     """Where the path ends and where it begins, (b, n, d); padding stays as it is."""
     vectors = asked.vectors()
-    begin = torch.zeros_like(vectors[0, 0]) if baseline is None else baseline.to(vectors)
-    if begin.shape != vectors.shape[-1:]:
-        raise ShapeError(f"baseline must be (d,) with d={vectors.shape[-1]}; got {tuple(begin.shape)}.")
-    return vectors, torch.where(asked.real.unsqueeze(-1), begin, vectors)
+    return vectors, torch.where(asked.real.unsqueeze(-1), asked.baseline(baseline), vectors)
 
 
 @torch.no_grad()

@@ -87,6 +87,14 @@ class Subject:
             vectors: Tensor = self.model.embed(self.inputs)
         return vectors.detach()
 
+    def baseline(self, given: Tensor | None) -> Tensor:
+        """What stands in the place of a word's vector (d,): as given, or 0."""
+        vectors = self.vectors()
+        found = torch.zeros_like(vectors[0, 0]) if given is None else given.to(vectors)
+        if found.shape != vectors.shape[-1:]:
+            raise ShapeError(f"baseline must be (d,) with d={vectors.shape[-1]}; got {tuple(found.shape)}.")
+        return found
+
     def outputs(
         self, inputs: Tensor | None = None, lengths: Tensor | None = None, rows: Tensor | None = None
     ) -> Tensor:
