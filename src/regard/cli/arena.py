@@ -132,4 +132,6 @@ def _picture(rows: "list[Row]") -> object:
             Candidate(row.mechanism, row.bytes / 2**20, row.accuracy, size, row.pretrained)
         )
     levels = {row.task: row.chance for row in rows}
-    return tradeoff(panels, "peak MiB of a step", "accuracy", levels)
+    return tradeoff(
+        panels, "peak MiB of a step", "accuracy", levels, filled="pretrained", hollow="from scratch"
+    )
