@@ -1,5 +1,6 @@
 """One temperature per head: fitted, kept in a folder, and opened again."""
 
+import gzip
 import json
 
 import pytest
@@ -137,6 +138,21 @@ def test_what_cannot_be_learned_is_refused(tmp_path):
     ):
         found = CliRunner().invoke(app, ["swap", f"hf:{base}", *more, "--out", str(tmp_path / "out")])
         assert found.exit_code == 2 and sentence in found.output and not (tmp_path / "out").exists()
+
+
+def test_texts_may_be_gzip_and_only_their_beginnings_are_used(tmp_path):
+    base, text = folder("language", tmp_path), tmp_path / "text.txt.gz"
+    words = " ".join(WORDS[4:]) + "\n"
+    text.write_bytes(gzip.compress((words * 2_000).encode()))
+    command = ["swap", f"hf:{base}", "--fit", str(text), "--test", str(text), "--tokens", "70"]
+    command += ["--steps", "1", "--window", "16", "--out", str(tmp_path / "out")]
+    found = CliRunner().invoke(app, command)
+    assert found.exit_code == 0, found.output
+    assert "on 60 tokens" in found.output  # four windows of 16, the first token of each not predicted
+    (tmp_path / "latin.txt").write_bytes("schön".encode("latin-1"))
+    command[3], command[-1] = str(tmp_path / "latin.txt"), str(tmp_path / "other")
+    found = CliRunner().invoke(app, command)
+    assert found.exit_code == 2 and "invalid UTF-8" in found.output and not (tmp_path / "other").exists()
 
 
 def test_only_language_models_are_fitted(tmp_path):

@@ -56,10 +56,12 @@ def text_tokens(model: Any, tokenizer: Any, text: Path | None, n: int) -> Tensor
     if text is None:
         size = model.config.get_text_config().vocab_size
         return torch.randint(5, size, (1, n), generator=torch.Generator().manual_seed(0))
-    ids = tokenizer(text.read_text(encoding="utf-8"), verbose=False)["input_ids"][:n]
+    from regard.bridges.huggingface.foreign_tokenizer import first_tokens
+
+    ids = first_tokens(tokenizer, text, n)
     if len(ids) < n:
         raise ValueError(f"{text} has {len(ids):,} tokens; {n:,} are needed.")
-    return torch.tensor([ids])
+    return ids[None]
 
 
 def measured(opened: Callable[[], tuple[Any, Tensor]], map: str, temperature: float) -> Any:

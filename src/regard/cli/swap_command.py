@@ -33,7 +33,7 @@ def swap(
     test: Path | None = Option(None, metavar="FILE", help="Other text to say perplexities of."),
     window: int = Option(256, min=2, help="Tokens that are read at once."),
     steps: int = Option(100, min=0, help="Of gradient descent; 0: each head is matched with softmax."),
-    tokens: int | None = Option(None, min=2, help="At most so many tokens of each file are used."),
+    tokens: int = Option(32_768, min=2, help="The first so many tokens of each file are used."),
     learn_alpha: bool = Option(
         False, "--learn-alpha", help="With --fit: learn α of each head, too, from 1.5 on."
     ),
@@ -108,27 +108,22 @@ def swap(
 
 
 def fitted(
-    theirs: Any, tokenizer: Any, map: str, fit: Path, test: Path | None, *, most: int | None, **options: Any
+    theirs: Any, tokenizer: Any, map: str, fit: Path, test: Path | None, *, most: int, **options: Any
 ) -> dict[str, Any]:  # fmt: skip
     """Fit temperatures with a bar, say what came of it, and return what is kept of it."""
     from dataclasses import asdict
 
-    import torch
-
     from regard.bridges.huggingface.fitting import fit_temperatures
+    from regard.bridges.huggingface.foreign_tokenizer import first_tokens
 
     if not theirs.can_generate() or theirs.config.is_encoder_decoder:
         fail(f"--fit is for language models; {type(theirs).__name__} is none. Give --temperature.")
 
-    def read(file: Path) -> "torch.Tensor":
-        ids = tokenizer(file.read_text(encoding="utf-8"), add_special_tokens=False, verbose=False)[
-            "input_ids"
-        ]
-        return torch.tensor(ids[:most])
-
+    text = first_tokens(tokenizer, fit, most)
+    other = None if test is None else first_tokens(tokenizer, test, most)
     with progress_bar("softmax", columns=(*COLUMNS, TimeElapsedColumn())) as show:
         found = fit_temperatures(
-            theirs, read(fit), map, test=None if test is None else read(test), **options,
+            theirs, text, map, test=other, **options,
             say=lambda what, done, of: show(done, of, description=what),
         )  # fmt: skip
     lines = {

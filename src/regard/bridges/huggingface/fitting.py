@@ -27,6 +27,7 @@ from regard.swap import swap
 
 GRID = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.3, 16.0)  # temperatures that are tried for each head
 ROWS = 64  # queries of a window that heads are matched on
+SUPPORT = 4  # windows that supports are counted in
 FAMILY = ("entmax", "entmax15")  # where an α is learned
 Numbers = Sequence[float] | Tensor  # one for each head
 Say = Callable[[str, int, int], None]  # what is done, how far, of how much
@@ -92,7 +93,7 @@ def fit_temperatures(
         found, alphas = learned.temperatures, learned.alphas
         put(model, map, found, alphas)
     after = perplexity(model, held, lambda i, n: say("fitted", i, n)) if steps else matched
-    support, share = mean_support(model, held[:1])
+    support, share = mean_support(model, held[:: -(-len(held) // SUPPORT)])
     temperatures, learned_alphas = (
         {path: [round(t, 4) for t in one.tolist()] for path, one in x.items()} for x in (found, alphas)
     )

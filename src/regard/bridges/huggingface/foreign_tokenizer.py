@@ -1,11 +1,24 @@
 """A fast tokenizer of transformers behind the names of ours, special tokens apart."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from regard.core.errors import RunError
 from regard.data.byte_level import Span
+from regard.data.running_text import beginning
 from regard.data.tokenizer import Tokenizer
+
+CHARACTERS = 16  # of a token at most, on average over a text
+
+
+def first_tokens(theirs: Any, file: str | Path, most: int) -> Tensor:
+    """The first tokens (n,) of a text, plain or gzip, at most so many, without special ones."""
+    text = beginning(file, CHARACTERS * most)
+    return torch.tensor(theirs(text, add_special_tokens=False, verbose=False)["input_ids"][:most])
 
 
 class ForeignTokenizer(Tokenizer):
