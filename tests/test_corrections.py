@@ -1,30 +1,25 @@
-"""What lectures claim of scores and maps, each claim with a control that must fail; and where they err, that
-we follow the paper.
+"""Where the lectures err, that we follow the paper; and what is true of maps beyond the claims C19 and C21.
 
-C11 … C21 are numbers of the list of claims, 2 … 9, 11, 13 and 14 of the list of corrections.
+2 … 9, 11, 13 and 14 are numbers of the list of corrections.
 """
 
 import math
-import random
-from functools import cmp_to_key
 
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import linprog, lsq_linear, minimize
 from torch import nn
 
 import regard
 from regard.audits import AUDITS, Case
 from regard.audits.measures import jsd, tvd
 from regard.audits.tests.trained_adversary import adversary_loss
+from regard.claims.fused_weights import stretches
+from regard.claims.sparsemax_threshold import by_sorting
 from regard.heads.convert import to_torch
-from regard.maps import argmax, entmax, entmax15, fusedmax, softmax, sparsemax
+from regard.maps import entmax, fusedmax, softmax
 from regard.models.classifiers import CLASSIFIERS
-from regard.scores import Additive, Concat, Cosine, Dot, ScaledDot
-
-ALPHAS = [1.0, 1.25, 1.5, 2.0, 3.0]
-every_alpha = pytest.mark.parametrize("alpha", ALPHAS)
+from regard.scores import Additive, Cosine, Dot
 
 
 def normal(*shape, seed=0):
@@ -33,229 +28,6 @@ def normal(*shape, seed=0):
 
 def close(found, expected, atol):
     torch.testing.assert_close(found, expected, atol=atol, rtol=0)
-
-
-def slope(sizes, counts):
-    """The exponent e in counts ~ sizesᵉ."""
-    return np.polyfit(np.log(sizes), np.log(counts), 1)[0]
-
-
-# C11–C13
-
-
-def test_c11_concat_is_additive():
-    """vᵀtanh(W[q; k]) with W = [W₂ W₁] is vᵀtanh(W₁k + W₂q)."""
-    additive, concat = Additive(3, 5, 4).double(), Concat(3, 5, 4).double()
-    with torch.no_grad():
-        concat.v.weight.copy_(additive.v.weight)
-        concat.W.weight.copy_(torch.cat([additive.W2.weight, additive.W1.weight], 1))
-    query, keys = normal(2, 6, 3), normal(2, 7, 5, seed=1)
-    close(concat(query, keys), additive(query, keys), atol=1e-12)
-    with torch.no_grad():  # control: the halves the other way round
-        concat.W.weight.copy_(torch.cat([additive.W1.weight, additive.W2.weight], 1))
-    assert (concat(query, keys) - additive(query, keys)).abs().max() > 0.01
-
-
-def test_c12_the_scale_keeps_softmax_from_saturating():
-    """For q, k ~ N(0, I) the dot product has standard deviation √d; divided by it, no d saturates softmax."""
-    n, entropy, steepness = 64, {}, {}
-    for d in (4, 64, 1024):
-        query, keys = normal(400, 1, d), normal(400, n, d, seed=1)
-        assert Dot()(query, keys).std().item() == pytest.approx(math.sqrt(d), rel=0.02)
-        for score in (Dot(), ScaledDot()):
-            p = softmax(score(query, keys)).squeeze(1)  # (400, n)
-            key = (type(score), d)
-            entropy[key] = -torch.special.xlogy(p, p).sum(-1).mean().item()
-            steepness[key] = (torch.diag_embed(p) - p[:, :, None] * p[:, None]).norm(dim=(1, 2)).mean().item()
-    assert entropy[Dot, 1024] < 0.1 * math.log(n)
-    assert entropy[ScaledDot, 1024] == pytest.approx(entropy[ScaledDot, 4], rel=0.05)
-    assert steepness[Dot, 1024] < 0.5 * steepness[Dot, 4]  # the gradient of softmax fades
-    assert steepness[ScaledDot, 1024] > 0.9 * steepness[ScaledDot, 4]
-
-
-def test_c13_the_maximum_is_a_linear_program_over_the_simplex():
-    """maxⱼ θⱼ = max_{p ∈ Δ} pᵀθ, attained by argmax."""
-    for theta in normal(20, 6):
-        solved = linprog(-theta.numpy(), A_eq=np.ones((1, 6)), b_eq=[1], bounds=(0, None))
-        assert -solved.fun == pytest.approx(theta.max().item(), abs=1e-12)
-        assert (argmax(theta) @ theta).item() == theta.max().item()
-        inside = softmax(normal(1000, 6, seed=1)) @ theta
-        assert inside.max() < theta.max()  # control: nowhere else
-
-
-# C14–C19: the entmax family
-
-
-def regulariser(p, alpha):
-    """Ω(p) = Σ p log p at α = 1, else Σ pᵅ / α(α − 1)."""
-    return torch.special.xlogy(p, p).sum(-1) if alpha == 1 else (p**alpha).sum(-1) / (alpha * (alpha - 1))
-
-
-def slope_of_regulariser(p, alpha):
-    return p.log() + 1 if alpha == 1 else p ** (alpha - 1) / (alpha - 1)
-
-
-@every_alpha
-def test_c14_maps_are_the_argmax_of_a_regularised_maximum(alpha):
-    """π(θ) = argmax_{p ∈ Δ} pᵀθ − Ω(p): as a general solver finds it, and by the conditions of optimality."""
-    for theta in normal(5, 5, seed=2):
-        p = entmax(theta, alpha=alpha)
-
-        def loss(q, theta=theta):
-            return float(regulariser(torch.from_numpy(q), alpha) - torch.from_numpy(q) @ theta)
-
-        def slopes(q, theta=theta):
-            return slope_of_regulariser(torch.from_numpy(q), alpha) - theta
-
-        solved = minimize(
-            loss,
-            np.full(5, 0.2),
-            jac=lambda q: slopes(q).numpy(),
-            method="SLSQP",
-            bounds=[(1e-12, 1)] * 5,
-            constraints={"type": "eq", "fun": lambda q: q.sum() - 1},
-            options={"ftol": 1e-16, "maxiter": 1000},
-        )
-        assert loss(p.numpy()) <= solved.fun + 1e-10
-        close(p, torch.from_numpy(solved.x), atol=1e-6)
-        level = -slopes(p.numpy())  # equal on the support, and nowhere higher
-        inside = p > 0
-        close(level[inside], level[inside].mean().expand(int(inside.sum())), atol=1e-9)
-        assert (level[~inside] <= level[inside].mean() + 1e-9).all()
-
-
-def test_c14_softmax_sparsemax_and_argmax_are_members_of_the_family():
-    theta = normal(50, 8)
-    close(entmax(theta, alpha=1 + 1e-5), softmax(theta), atol=1e-4)
-    close(entmax(theta, alpha=1.0), softmax(theta), atol=1e-12)
-    close(entmax(theta, alpha=1.5), entmax15(theta), atol=1e-12)
-    close(entmax(theta, alpha=2.0), sparsemax(theta), atol=1e-12)
-    apart = torch.tensor([0.3, -1.0, 0.8, 0.5, 0.0], dtype=torch.float64)
-    assert entmax(apart, alpha=10.0).equal(argmax(apart))  # the gap of 0.3 is above 1/(α − 1)
-    assert not entmax(apart, alpha=2.0).equal(argmax(apart))  # control
-    assert (entmax(theta, alpha=1.5) - softmax(theta)).abs().max() > 0.05  # control
-
-
-def threshold_by_sorting(theta):
-    """τ of sparsemax, and how many comparisons the sort made."""
-    comparisons = 0
-
-    def compare(a, b):
-        nonlocal comparisons
-        comparisons += 1
-        return -1 if a > b else 1
-
-    total, tau = 0.0, 0.0
-    for k, value in enumerate(sorted(theta, key=cmp_to_key(compare)), 1):
-        total += value
-        if k * value > total - 1:
-            tau = (total - 1) / k
-    return tau, comparisons
-
-
-def threshold_by_selection(theta):
-    """τ of sparsemax by pivots, as in quickselect, and how many numbers were compared with one.
-
-    Duchi et al. (2008), "Efficient Projections onto the ℓ₁-Ball", Figure 2.
-    """
-    draw, left, total, size, comparisons = random.Random(0), np.asarray(theta), 0.0, 0, 0
-    while len(left):
-        pivot = left[draw.randrange(len(left))]
-        comparisons += len(left)
-        above, below = left[left >= pivot], left[left < pivot]
-        if total + above.sum() - (size + len(above)) * pivot < 1:  # the pivot is in the support
-            total, size, left = total + above.sum(), size + len(above), below
-        else:
-            left = above[above > pivot]
-    return (total - 1) / size, comparisons
-
-
-def threshold_by_bisection(theta):
-    low, high = max(theta) - 1, max(theta)
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (
-            (middle, high) if np.clip(np.asarray(theta) - middle, 0, None).sum() > 1 else (low, middle)
-        )
-    return low
-
-
-def test_c15_sparsemax_is_a_threshold_found_by_sorting_selection_or_bisection():
-    """[θ − τ]₊; a sort makes O(n log n) comparisons, a selection O(n). Counted, not timed."""
-    sizes = [2**k for k in range(8, 14)]
-    sorting, selecting = [], []
-    for n in sizes:
-        theta = normal(n, seed=n)
-        by_sort, comparisons = threshold_by_sorting(theta.tolist())
-        by_selection = [threshold_by_selection(row.numpy()) for row in normal(20, n, seed=n)]
-        sorting.append(comparisons)
-        selecting.append(np.mean([count for _, count in by_selection]))
-        for tau in (
-            by_sort,
-            threshold_by_selection(theta.numpy())[0],
-            threshold_by_bisection(theta.tolist()),
-        ):
-            close(sparsemax(theta), (theta - tau).clamp(min=0), atol=1e-9)
-    assert slope(sizes, selecting) <= 1.15
-    assert 1.05 < slope(sizes, sorting) <= 1.25  # control: more than linear
-    assert (
-        sparsemax(theta) - (theta - by_sort - 0.01).clamp(min=0)
-    ).abs().max() > 0.005  # control: another τ
-
-
-def jacobian(p, alpha):
-    """diag(s) − ssᵀ/‖s‖₁ with sⱼ = pⱼ^{2−α} on the support, 0 off it."""
-    s = torch.where(p > 0, p.clamp(min=1e-300) ** (2 - alpha), 0)
-    return torch.diag(s) - torch.outer(s, s) / s.sum()
-
-
-@every_alpha
-def test_c16_the_jacobian_is_the_one_of_the_slides(alpha):
-    theta = torch.tensor([0.9, 0.5, -0.1, 0.7, -1.5], dtype=torch.float64, requires_grad=True)
-
-    def map(theta):
-        return entmax(theta, alpha=alpha)
-
-    expected = jacobian(map(theta).detach(), alpha)
-    close(torch.autograd.functional.jacobian(map, theta), expected, atol=1e-6)
-    step = 1e-6 * torch.eye(5, dtype=torch.float64)
-    with torch.no_grad():
-        differences = (map(theta + step) - map(theta - step)).mT / 2e-6
-    close(differences, expected, atol=1e-6)
-    assert torch.autograd.gradcheck(map, theta)
-    wrong = jacobian(map(theta).detach(), alpha + 0.5)
-    assert (wrong - expected).abs().max() > 1e-3  # control
-
-
-def scores_for(p, alpha):
-    """θ whose α-entmax is p (up to a constant); a weight of 0 gets a score far below."""
-    p = torch.tensor(p, dtype=torch.float64)
-    if alpha == 1:
-        return p.clamp(min=1e-12).log()
-    return torch.where(p > 0, p ** (alpha - 1) / (alpha - 1), -5.0)
-
-
-def test_c17_the_jacobian_of_sparsemax_depends_on_the_support_alone():
-    found = {}
-    for alpha in (1.0, 1.5, 2.0):
-        for p in ([0.99, 0.01, 0.0], [0.5, 0.5, 0.0]):
-            theta = scores_for(p, alpha)
-            close(entmax(theta, alpha=alpha), torch.tensor(p, dtype=torch.float64), atol=1e-9)
-            map = sparsemax if alpha == 2 else lambda t, alpha=alpha: entmax(t, alpha=alpha)
-            found[alpha, p[0]] = torch.autograd.functional.jacobian(map, theta)
-    assert found[2.0, 0.99].equal(found[2.0, 0.5])
-    assert (found[1.5, 0.99] - found[1.5, 0.5]).abs().max() > 0.1  # control
-    assert (found[1.0, 0.99] - found[1.0, 0.5]).abs().max() > 0.1  # control
-
-
-def test_c18_softmax_is_dense_and_entmax_sparse():
-    """|supp p| = n or less; for α > 1 only where the scores are spread enough."""
-    theta = 3 * normal(1000, 32)
-    assert (softmax(theta) > 0).all()
-    for alpha in (1.25, 1.5, 2.0, 3.0):
-        support = (entmax(theta, alpha=alpha) > 0).sum(-1)
-        assert (support < 32).double().mean() > 0.99
-    assert (entmax(theta / 100, alpha=1.25) > 0).all()  # the condition: flat scores keep every key
 
 
 @pytest.mark.parametrize("alpha", [1.25, 1.5, 2.0, 3.0])
@@ -286,33 +58,6 @@ def test_c19_softmax_never_drops_one():
     assert softmax(torch.tensor([30.0, 0.0], dtype=torch.float64))[1] > 0
 
 
-# C20, C21
-
-
-def total_variation_prox(x, strength):
-    """argmin_y ½‖y − x‖² + λ Σ|yⱼ − yⱼ₋₁| through its dual, a least-squares problem in a box."""
-    D = np.diff(np.eye(len(x)), axis=0)
-    dual = lsq_linear(D.T, x, bounds=(-strength, strength), tol=1e-14, max_iter=1000).x
-    return torch.from_numpy(x - D.T @ dual)
-
-
-def runs(p):
-    """Number of stretches of equal weight in each row."""
-    return 1 + ((p[:, 1:] - p[:, :-1]).abs() > 1e-12).sum(-1).double()
-
-
-def test_c20_fusedmax_gives_equal_weights_along_stretches():
-    smooth = torch.sin(torch.arange(24) / 24 * 2 * math.pi).double()
-    theta = smooth + 0.15 * normal(100, 24)
-    fused, sparse = fusedmax(theta, strength=0.3), sparsemax(theta)
-    assert runs(fused).mean() <= 0.6 * runs(sparse).mean()
-    for row, p in zip(theta[:20], fused, strict=False):
-        close(p, sparsemax(total_variation_prox(row.numpy(), 0.3)), atol=1e-6)
-    close(fusedmax(theta, strength=0.0), sparse, atol=0)
-    shuffled = theta[:, torch.randperm(24, generator=torch.Generator().manual_seed(0))]
-    assert runs(fusedmax(shuffled, strength=0.3)).mean() > runs(fused).mean()  # control: it is the neighbours
-
-
 def test_c21_the_derivative_with_respect_to_alpha():
     """On the support ∂p/∂α = (p − p̃)/(α−1)² − (p log p − p̃ Σ p log p)/(α−1), p̃ = s/‖s‖₁; 0 off it."""
     theta = 0.5 * normal(4, 6)
@@ -327,38 +72,6 @@ def test_c21_the_derivative_with_respect_to_alpha():
         b = a.detach() - 1
         close(found, (p - share) / b**2 - (entropy - share * entropy.sum()) / b, atol=1e-8)
         assert found.abs().max() > 0.01  # control: it is not 0
-
-
-def taught(map, seed):
-    """The loss of four heads that see the same scores, and are to give the mean of all values and the one
-    that a higher score marks."""
-    torch.manual_seed(seed)
-    n, read, losses = 16, nn.Linear(4, 2), []
-    optimizer = torch.optim.Adam([*map.parameters(), *read.parameters()], lr=2e-2)
-    one = torch.ones(64, 4, 1, 1)
-    for _ in range(200):
-        values, mark = torch.randn(64, n), torch.randint(n, (64,))
-        theta = 0.5 * torch.randn(64, n) + 1.5 * nn.functional.one_hot(mark, n)
-        seen = regard.attend(one, theta[:, None, :, None], values[:, None, :, None], score="dot", map=map)
-        wanted = torch.stack([values[torch.arange(64), mark], math.sqrt(n) * values.mean(1)], -1)
-        loss = (read(seen.context.flatten(1)) - wanted).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return sum(losses[-20:]) / 20
-
-
-def test_c21_heads_learn_an_alpha_of_their_own():
-    """A task that needs one focused and one averaging head: α comes apart by 0.3, and that is what helps."""
-    spread = []
-    for seed in range(5):
-        map = regard.maps.Entmax(learn_alpha=True, heads=4)
-        loss = taught(map, seed)
-        spread.append((map.alpha.max() - map.alpha.min()).item())
-    assert sum(spread) / 5 >= 0.3
-    assert sum(each >= 0.3 for each in spread) >= 4
-    assert loss < 0.6 * taught(regard.maps.Entmax(alpha=1.5), seed)  # control: α is fixed
 
 
 # Corrections
@@ -463,7 +176,7 @@ def test_8_fusedmax_has_a_strength():
     for strength in strengths:  # each is best at its own
         for other in strengths:
             assert (objective(maps[strength], strength) >= objective(maps[other], strength) - 1e-12).all()
-    count = [runs(maps[strength]).mean() for strength in strengths]
+    count = [stretches(maps[strength]) for strength in strengths]
     assert count == sorted(count, reverse=True)
     assert count[0] > 1.5 * count[-1]
 
@@ -481,7 +194,7 @@ def entmax15_by_sorting(theta):
 def test_9_sorting_is_exact_for_some_alphas_only():
     """Slides give O(n log n) for every α: a sort leaves a closed form for τ at 1.5 and 2, no other."""
     for theta in normal(20, 9):
-        tau, _ = threshold_by_sorting(theta.tolist())
+        tau, _ = by_sorting(theta.tolist())
         close(entmax(theta, alpha=2.0), (theta - tau).clamp(min=0), atol=1e-12)
         close(entmax(theta, alpha=1.5), entmax15_by_sorting(theta), atol=1e-12)
         for alpha in (1.25, 1.75):
