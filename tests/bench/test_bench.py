@@ -152,6 +152,13 @@ def test_curves_are_against_n(results):
     assert [n for n, _ in curves["torch.softmax, forward + backward"]] == [16, 32]
 
 
+def test_a_row_of_one_n_is_no_curve_and_a_missing_mode_has_no_name(results):
+    both = [{**results[0], "n": n, "mode": None, "against": "torch.softmax"} for n in (16, 32)]
+    once = {**both[0], "what": "appending", "against": "a step"}
+    assert set(report.curves([*both, once])["seconds"]) == {results[0]["what"], "torch.softmax"}
+    assert set(report.curves([once])["seconds"]) == {"appending", "a step"}
+
+
 def test_figures_are_short():
     assert [report.duration(s) for s in (2.0, 0.0123, 4.56e-6)] == ["2 s", "12.3 ms", "4.56 µs"]
     assert [report.ratio(x) for x in (1.234, 0.0123)] == ["1.23", "0.012"]

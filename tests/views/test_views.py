@@ -205,6 +205,16 @@ def test_weights_of_nothing_at_all_are_drawn(tmp_path):
     assert save(words(torch.zeros(2, 2)), tmp_path / "d.png").exists()
 
 
+def test_panels_of_the_same_curves_share_a_legend_two_in_a_row():
+    curves = {name: [(64, 0.1), (128, 0.4)] for name in "abc"}
+    alike = growth(seconds=curves, bytes=curves, flops=curves).figure()
+    assert [panel.get_legend() for panel in alike.axes] == [None] * 4 and len(alike.legends) == 1
+    assert [one.get_text() for one in alike.legends[0].get_texts()] == ["a", "b", "c"]
+    assert [panel.axison for panel in alike.axes] == [True, True, True, False]
+    other = growth(seconds=curves, bytes={"d": curves["a"]}).figure()
+    assert all(panel.get_legend() for panel in other.axes) and not other.legends
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [

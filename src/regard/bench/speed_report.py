@@ -66,12 +66,20 @@ def markdown(headings: list[str], lines: Iterable[list[str]]) -> str:
 
 
 def curves(rows: Iterable[Row]) -> dict[str, Curves]:
-    """Seconds and mebibytes against n, on normal scores: ours and the other's, for `views.growth`."""
+    """Seconds and mebibytes against n, on normal scores: ours and the other's, for `views.growth`.
+
+    What was measured at one n alone is left out, unless all was.
+    """
     found: dict[str, dict[str, dict[int, float]]] = {"seconds": {}, "mebibytes": {}}
     for row in rows:
         if row["n"] is None or row["scale"] not in ("normal", None):
             continue
         unit = "seconds" if row["mebibytes"] is None else "mebibytes"
-        for name, key in ((row["what"], unit), (f"{row['against']}, {row['mode']}", f"against_{unit}")):
+        other = ", ".join(filter(None, (row["against"], row["mode"])))
+        for name, key in ((row["what"], unit), (other, f"against_{unit}")):
             found[unit].setdefault(name, {}).setdefault(row["n"], row[key])
-    return {unit: {name: sorted(at.items()) for name, at in named.items()} for unit, named in found.items()}
+    several = any(len(at) > 1 for named in found.values() for at in named.values())
+    return {
+        unit: {name: sorted(at.items()) for name, at in named.items() if len(at) > 1 or not several}
+        for unit, named in found.items()
+    }

@@ -10,6 +10,9 @@ from regard.views.picture import figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+WIDEST = 2  # panels in a row
+STYLES = ("o-", "s--", "^:")
+
 Curve = Sequence[tuple[int, float]]  # (n, how much)
 
 
@@ -35,21 +38,27 @@ class Growth(View):
         }
 
     def drawn(self) -> "Figure":
-        picture = figure(5.5 * len(self.panels), 4.2)
-        for panel, (unit, curves) in zip(
-            picture.subplots(1, len(self.panels), squeeze=False).flat, self.panels.items(), strict=True
-        ):
+        columns = min(WIDEST, len(self.panels))
+        rows = -(-len(self.panels) // columns)
+        alike = len({tuple(curves) for curves in self.panels.values()}) == 1  # one legend is enough
+        picture = figure(5.5 * columns + (1.5 if alike else 0), 4.2 * rows)
+        axes = list(picture.subplots(rows, columns, squeeze=False).flat)
+        for panel, (unit, curves) in zip(axes, self.panels.items(), strict=False):
             for number, (name, curve) in enumerate(curves.items()):
                 n, amount = zip(*sorted(curve), strict=True)
-                panel.plot(
-                    n, amount, ["o-", "s--", "^:"][number % 3], label=name, linewidth=1.2, markersize=4
-                )
+                style = STYLES[number % len(STYLES)]
+                panel.plot(n, amount, style, label=name, linewidth=1.2, markersize=4)
             panel.set(xscale="log", yscale="log", xlabel="n", ylabel=unit)
             panel.set_xticks(sorted({n for curve in curves.values() for n, _ in curve}))
             panel.xaxis.set_major_formatter("{x:.0f}")
             panel.minorticks_off()
-            panel.legend(fontsize=7)
             panel.spines[["top", "right"]].set_visible(False)
+            if not alike:
+                panel.legend(fontsize=7)
+        for panel in axes[len(self.panels) :]:
+            panel.set_axis_off()
+        if alike:
+            picture.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
         return picture
 
 
