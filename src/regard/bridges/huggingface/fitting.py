@@ -22,11 +22,13 @@ from regard.backends.call import masked
 from regard.bridges.huggingface.head_descent import Learned, descend
 from regard.bridges.huggingface.head_settings import HeadEntmax
 from regard.bridges.huggingface.model_attentions import attentions_of
+from regard.maps.table import facts_of
 from regard.recording import record
 from regard.swap import swap
 
 GRID = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.3, 16.0)  # temperatures that are tried for each head
 ROWS = 64  # queries of a window that heads are matched on
+PRICE = 0.05  # of a sparse map's temperatures, in nats: twice the keys must be worth some 3 % of perplexity
 SUPPORT = 4  # windows that supports are counted in
 FAMILY = ("entmax", "entmax15")  # where an α is learned
 Numbers = Sequence[float] | Tensor  # one for each head
@@ -88,6 +90,7 @@ def fit_temperatures(
         put(model, map, found, alphas)
         learned = descend(
             model, train, Learned(found, alphas), steps=steps, rate=rate, tune=tune, seed=seed,
+            price=PRICE if getattr(facts_of(resolve_map(map)), "sparse", False) else 0.0,
             say=lambda i, n: say("fitting", i, n),
         )  # fmt: skip
         found, alphas = learned.temperatures, learned.alphas

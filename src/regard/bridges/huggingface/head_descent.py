@@ -1,6 +1,10 @@
 """Gradient descent on what `regard swap --fit` learns: temperatures, α of each head, and weights of q and k.
 
-    τ = exp(t),        α = 1 + σ(a),        both one for each head;        t, a and W_Q, W_K by Adam on −log p
+    τ = exp(t),        α = 1 + σ(a),        both one for each head
+
+    t, a and W_Q, W_K by Adam on −log p + c · mean t
+
+With a price c, heads whose temperature matters little to the text get a lower one: fewer keys have weight.
 
 Correia, Niculae & Martins (2019), "Adaptively Sparse Transformers", arXiv:1909.00015: α of each head.
 """
@@ -37,6 +41,7 @@ def descend(
     rate: float,
     tune: bool = False,
     tune_rate: float = 1e-4,
+    price: float = 0.0,
     seed: int,
     say: Callable[[int, int], None],
 ) -> Learned:
@@ -60,6 +65,7 @@ def descend(
             row = rows[int(torch.randint(len(rows), (), generator=draw))]
             predicted = model(input_ids=row[None], use_cache=False).logits[0, :-1]
             loss = F.cross_entropy(predicted.float(), row[1:])
+            loss = loss + price * torch.cat(list(logs.values())).mean()
             adam.zero_grad()
             loss.backward()
             for group, full in zip(adam.param_groups, rates, strict=True):
