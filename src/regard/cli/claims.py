@@ -137,10 +137,24 @@ def run(
     chosen = _chosen(numbers or [], exact, missing, longest)
     given = {"map": map, "model": model, "data": None if data is None else str(data)}
     options = _options(chosen, {name: value for name, value in given.items() if value is not None})
-    if quick:
-        for claim in chosen:
-            say(f"{claim.number}: it runs, {len(try_out(claim, options).figures)} figures.")
+    if not chosen and not as_json:
+        say("Nothing to run: every such claim has the published figures of all its seeds.")
         return
+    if quick:
+        tried = {}
+        for claim in chosen:
+            tried[claim.number] = list(try_out(claim, options).figures)
+            if not as_json:
+                say(f"{claim.number}: it runs, {counted(len(tried[claim.number]), 'figure')}.")
+        if as_json:
+            print(json.dumps(tried, ensure_ascii=False, indent=1))
+        return
+    for claim in chosen:
+        if len(claim.seeds) < seeds and not claim.exact:
+            remark(
+                f"{claim.number} has {len(claim.seeds)} seeds, {claim.seeds[0]} to {claim.seeds[-1]}: "
+                "no more are run."
+            )
     check_folder(to)
     total = sum(claim.minutes * (1 if claim.exact else min(seeds, len(claim.seeds))) for claim in chosen)
     remark(f"{counted(len(chosen), 'claim')}, about {minutes(60 * total)} if nothing is stored in {to} yet.")
