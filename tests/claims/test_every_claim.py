@@ -38,6 +38,7 @@ def test_exact_claims_come_out_as_published(number):
     assert set(run.figures) == set(published.of()[0].figures)
 
 
+@pytest.mark.filterwarnings("error:the vocabulary has")  # a small vocabulary is the claim's own affair
 @pytest.mark.parametrize("number", TRAINED)
 def test_trained_claims_run_in_small(number):
     claim = CLAIMS[number]
