@@ -141,6 +141,8 @@ def test_a_model_that_says_the_same_of_every_text_is_one_line(monkeypatch, tmp_p
     ("arguments", "says"),
     [
         (["show", "C100"], 'no claim "C100"'),
+        (["show", "C5", "--out", "c5.html"], "written as .png, .svg or .pdf"),
+        (["run", "C17", "--within", "-1"], "greater than or equal to 0"),
         (["run"], "either numbers of claims, or --exact, or --missing is needed"),
         (["run", "C5", "--exact"], "either numbers of claims"),
         (["run", "C5", "--map", "softmax"], "C5 takes no --map. Those that do: C22"),

@@ -80,7 +80,7 @@ def show(
     from regard.claims.claim_summary import data
     from regard.claims.stored_figures import read
 
-    check_picture(out)
+    check_picture(out, page=False)
     record = read(CLAIMS[number])
     if as_json:
         print(json.dumps(data(record), ensure_ascii=False, indent=1))
@@ -104,7 +104,10 @@ def run(
         help="With --missing: only claims of which a seed takes at most so long.",
     ),
     within: float | None = Option(
-        None, metavar="MINUTES", help="Begin no further seed after so long; the same command continues later."
+        None,
+        min=0,
+        metavar="MINUTES",
+        help="Begin no further seed after so long; the same command continues later.",
     ),
     to: Folder = STORED,
     map: str | None = Option(None, help="A map in the place of ours, where a claim takes one."),
