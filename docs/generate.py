@@ -12,7 +12,7 @@ from typing import Any
 
 from regard.bench.machine_facts import PEERS
 from regard.bench.speed_report import details, markdown, summary
-from regard.claims.claims_page import sections
+from regard.claims.claims_page import rationalizers, sections
 from regard.claims.remember import findings
 from regard.maps import MAPS
 from regard.scores import SCORES
@@ -22,7 +22,7 @@ FILES = [
     ROOT / "README.md",
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("benchmarks", "scores_and_maps", "claims", "what_to_remember")
+        for name in ("benchmarks", "scores_and_maps", "claims", "what_to_remember", "rationalize")
     ),
 ]
 COST = {  # what README.md shows of the benchmarks
@@ -65,6 +65,7 @@ def parts() -> dict[str, str]:
         "machine": machine(rows),
         "lectures": sections(),
         "remember": findings(),
+        "rationalizers": rationalizers(),
         **{f"{name}-results": details(found[name]) if found[name] else NOTHING for name in RESULTS},
     }
 

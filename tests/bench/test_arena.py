@@ -61,6 +61,7 @@ def test_rows_can_be_audited_later(tmp_path):
         ("--data", "listops"),
         ("--data", "listops=missing.tsv"),
         ("--plot", "picture.xyz"),
+        ("--plot", "picture.html"),
     ],
 )
 def test_bad_arguments_are_one_line(arguments, tmp_path):

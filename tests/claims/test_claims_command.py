@@ -114,6 +114,20 @@ def test_options_are_taken_where_a_claim_has_them(tmp_path):
     assert "C65: it runs" in answer("run", "C65", *own, "--quick")
 
 
+def test_a_small_version_answers_as_json_and_nothing_to_run_is_said(monkeypatch):
+    assert json.loads(answer("run", "C17", "C18", "--quick", "--json")).keys() == {"C17", "C18"}
+    monkeypatch.setattr(runner, "missing", lambda longest: [])
+    assert "Nothing to run" in answer("run", "--missing")
+    assert json.loads(answer("run", "--missing", "--json")) == []
+
+
+def test_more_seeds_than_a_claim_has_are_refused_aloud(tmp_path, monkeypatch):
+    run = replace(CLAIMS["C36"], measure=lambda seed: {"a": 1.0}, conditions=())
+    monkeypatch.setitem(CLAIMS, "C36", run)
+    done = call("run", "C36", "--seeds", "9", "--to", tmp_path)
+    assert "C36 has 5 seeds, 5 to 9" in done.stderr
+
+
 def test_a_model_that_says_the_same_of_every_text_is_one_line(monkeypatch, tmp_path):
     def unable(seed):
         raise NotApplicable("every text gets the same class")
@@ -127,6 +141,8 @@ def test_a_model_that_says_the_same_of_every_text_is_one_line(monkeypatch, tmp_p
     ("arguments", "says"),
     [
         (["show", "C100"], 'no claim "C100"'),
+        (["show", "C5", "--out", "c5.html"], "written as .png, .svg or .pdf"),
+        (["run", "C17", "--within", "-1"], "greater than or equal to 0"),
         (["run"], "either numbers of claims, or --exact, or --missing is needed"),
         (["run", "C5", "--exact"], "either numbers of claims"),
         (["run", "C5", "--map", "softmax"], "C5 takes no --map. Those that do: C22"),

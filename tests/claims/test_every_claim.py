@@ -10,7 +10,7 @@ from regard.claims import CLAIMS
 from regard.claims.claim import LECTURES
 from regard.claims.runner import run_seed, try_out
 from regard.claims.stored_figures import PUBLISHED, read
-from regard.claims.verdict_of_claim import WORDS, judge
+from regard.claims.verdict_of_claim import WORDS, judge, measured
 
 EXACT = [number for number, claim in CLAIMS.items() if claim.exact]
 TRAINED = [number for number, claim in CLAIMS.items() if not claim.exact]
@@ -38,6 +38,7 @@ def test_exact_claims_come_out_as_published(number):
     assert set(run.figures) == set(published.of()[0].figures)
 
 
+@pytest.mark.filterwarnings("error:the vocabulary has")  # a small vocabulary is the claim's own affair
 @pytest.mark.parametrize("number", TRAINED)
 def test_trained_claims_run_in_small(number):
     claim = CLAIMS[number]
@@ -76,3 +77,15 @@ def test_thresholds_are_older_than_the_seeds_they_judge():
     if not known:
         pytest.skip("no checkout with the history of the claims")
     assert [pair for pair in known if git("merge-base", "--is-ancestor", *pair)] == []
+
+
+@pytest.mark.parametrize("number", CLAIMS)
+def test_notes_have_no_figure_that_is_not_stored(number):
+    """Decimals in notes are those of a stored figure, or of a setting that the experiment names."""
+    claim, stored = CLAIMS[number], measured([run.figures for run in read(CLAIMS[number]).of()])
+    values = [value for each in stored.values() for value in (*each, each.mean())]
+    known = {f"{value:.{digits}f}".lstrip("0") for value in values for digits in (1, 2, 3)}
+    notes = " ".join((claim.remark, claim.changed, claim.only_if)).replace("standard deviation 0.3", "")
+    settings = f"{claim.experiment} {claim.control}"
+    for figure in re.findall(r"(?<!\w)\d*\.\d+", notes):
+        assert figure.lstrip("0") in known or figure in settings

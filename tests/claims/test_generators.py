@@ -19,7 +19,7 @@ from regard.claims.probe_codes import K, words
 from regard.claims.several_hits import MOST, hits
 from regard.claims.specialised_heads import FIRST, N, Tagging
 from regard.claims.toy_pairs import Pairs, translator
-from regard.claims.toy_texts import from_file, or_neither
+from regard.claims.toy_texts import Texts, from_file, or_neither
 from regard.claims.unseen_words import known_words
 from regard.claims.unseen_words import sentences as with_names
 from regard.claims.weight_and_norm import WORDS, links, numbered
@@ -153,3 +153,16 @@ def test_texts_of_a_file_are_split_and_too_few_are_refused(tmp_path):
     file.write_text("a\tyes\nb\tno\n", encoding="utf-8")
     with pytest.raises(ValueError, match="at least 50 labelled texts; got 2"):
         from_file(str(file))
+
+
+def test_a_file_whose_labels_tell_nothing_is_refused(tmp_path):
+    """Label and text the wrong way round; one label; two texts a line."""
+    file = tmp_path / "texts.tsv"
+    for line in ("yes\tgood word{k}\n", "good word{k}\tyes\n"):
+        file.write_text("".join(line.format(k=k) for k in range(60)), encoding="utf-8")
+        with pytest.raises(ValueError, match="at least two labels.*text, tab, label"):
+            from_file(str(file))
+    lines = "".join(f"a{k}\tb\t{k % 2}\n" for k in range(60))
+    file.write_text("text\tsecond\tlabel\n" + lines, encoding="utf-8")
+    with pytest.raises(ValueError, match="pairs of texts"):
+        Texts(from_file(str(file)))

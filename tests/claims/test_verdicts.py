@@ -52,7 +52,7 @@ FIVE = {"a": [1] * 5, "b": [0] * 5, "c": [0, 0, 2, 2, 2]}
         ([at_least(1, "a")], {}, "holds"),
         ([at_least(1, "a")], {"only_if": "it rains"}, "holds if it rains"),
         ([at_least(1, "b")], {}, "fails"),
-        ([at_least(1, "c")], {}, "not settled: in the mean and in four of five seeds do not agree"),
+        ([at_least(1, "c")], {}, "not settled: the mean and four of five seeds do not agree"),
         (
             [at_least(1, "a", "one"), at_least(1, "b", "two")],
             {},

@@ -166,7 +166,9 @@ def test_a_caption_of_words_does_not_speak_of_words_of_an_answer():
 
 def test_links_are_outlined_in_the_heat_map_and_nowhere_else():
     found = translated("heads")
-    assert draw(found, links=[(0, 0), (1, 0)]).links == ((0, 0), (1, 0))
+    drawn = draw(found, links=[(0, 0), (1, 0)])
+    assert drawn.links == ((0, 0), (1, 0)) and drawn.caption.endswith("Outlined: the links that were given.")
+    assert "Outlined" not in draw(found).caption
     with pytest.raises(ValueError, match="counted from 0; got"):
         draw(found, links=[(99, 0)])
     for wrong in (

@@ -320,6 +320,12 @@ def test_the_command_takes_regularizers(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("given", [("--deceive-heads", "max"), ("--deceive-weight", "2")])
+def test_how_to_deceive_without_words_is_refused(tmp_path, given):
+    done = command(tmp_path, *given)
+    assert done.exit_code == 2 and "goes with --deceive" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -54,7 +54,7 @@ def seeds(record: Record) -> str:
 def outcomes(record: Record) -> list[tuple[str, str]]:
     """Every condition, and whether it is met by the figures that are stored."""
     runs = measured([run.figures for run in record.of()])
-    words = {True: "yes", False: "no", None: "in the mean or in four of five, not in both"}
+    words = {True: "yes", False: "no", None: "in the mean or in four of five seeds, not in both"}
     return [
         (
             ("control: " if condition.control else "") + str(condition),

@@ -1,5 +1,7 @@
 """The page of claims as markdown: docs/claims.md is generated from CLAIMS and the published figures."""
 
+import numpy as np
+
 from regard.claims.all_claims import CLAIMS
 from regard.claims.claim_summary import figures, number, seeds
 from regard.claims.stored_figures import Record, read
@@ -104,3 +106,16 @@ def sections() -> str:
         parts += [f"## {group}", *([about] if about else []), table(group)]
         parts += [crossed(*CROSSED[group])] if group in CROSSED else []
     return "\n\n".join(parts)
+
+
+def rationalizers() -> str:
+    """What rationalizers find: medians of the seeds of C79, a row each."""
+    found = measured([run.figures for run in read(CLAIMS["C79"]).of()])
+    corpora = ("sentiment", "hotels-service")
+    heads = (f"`{corpus}`: F1 to gold | rate/target | class right" for corpus in corpora)
+    lines = [f"| | {' | '.join(heads)} |", "|---" * 7 + "|"]
+    for kind in ("REINFORCE", "HardKuma", "entmax"):
+        names = (f"{kind}, {c}: {what}" for c in corpora for what in ("F1", "rate by target", "accuracy"))
+        medians = (number(float(np.median(found[name]))) for name in names)
+        lines.append(f"| {' | '.join([f'`rationalizer_{kind.lower()}`', *medians])} |")
+    return "\n".join(lines)

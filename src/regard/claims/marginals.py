@@ -39,7 +39,7 @@ def by_enumeration(scores: Tensor, stay: float) -> Tensor:
 def never_zero(seed: int) -> Figures:
     """Difference from enumeration, and zeros."""
     off = [float((chain(row, 0.7) - by_enumeration(row, 0.7)).abs().max()) for row in normal(5, 8)]
-    scores = torch.randn(50, 10, generator=torch.Generator().manual_seed(0))
+    scores = torch.randn(50, 10, generator=torch.Generator().manual_seed(0)).double()
     return {
         "forward-backward off by": max(off),
         "chain, share of zeros": float((chain(scores) == 0).double().mean()),

@@ -112,8 +112,8 @@ def for_free(seed: int) -> Figures:
     ],
     minutes=2.0,
     only_if="the query is the state before the word",
-    changed="The share of the neighbour that is asked for, a third where the lectures' experiment "
-    "had .94, was set after the first runs of seeds 0 to 4.",
+    changed="The share of the neighbour that is asked for, a third, where a trial "
+    "had shown nearly all, was set after the first runs of seeds 0 to 4.",
     remark="It sits on both words, so that correcting by a whole word leaves errors, and by half a "
     "word none.",
 )

@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from regard.claims.quick import sized
 from regard.claims.toy_pairs import FIRST, train
+from regard.core.counting import counted
 from regard.core.tokens import UNK
 from regard.data.labelled import Labelled, labelled
 from regard.data.segments import split_at_spaces
@@ -40,6 +41,8 @@ class Texts:
 
     def __init__(self, corpus: Callable[[str], Iterator[Labelled]]):
         texts = list(islice(corpus("train"), sized(TRAIN, 96)))
+        if any(text.second is not None for text in texts):
+            raise ValueError("--data has pairs of texts; the models of these claims read one text.")
         words = sorted({word for text in texts for word in text.text.split()})
         self.ids = {word: i for i, word in enumerate(words, FIRST)}
         self.labels = sorted({text.label for text in texts})
@@ -76,6 +79,13 @@ def from_file(data: str) -> Callable[[str], Iterator[Labelled]]:
     texts = [one for one in labelled(Path(data)) if one.text.split()]
     if len(texts) < 50:
         raise ValueError(f"--data {data} must have at least 50 labelled texts; got {len(texts)}.")
+    count = len({one.label for one in texts})
+    if not 2 <= count <= len(texts) // 5:
+        raise ValueError(
+            f"--data {data} must have at least two labels, with five texts each on average; "
+            f"got {counted(count, 'label')} for {len(texts)} texts, {texts[0].label[:40]!r} the first. "
+            "A TSV without a header is text, tab, label."
+        )
 
     def corpus(split: str) -> Iterator[Labelled]:
         return iter([one for k, one in enumerate(texts) if (k % 5 == 4) == (split == "test")])

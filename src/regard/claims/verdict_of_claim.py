@@ -67,4 +67,4 @@ def settled(claim: Claim, figures: Measured) -> Verdict:
         return Verdict(HOLDS_IF, f"in part: {', '.join(held)}{left}")
     if failed:
         return Verdict(FAILS, f"not settled: {', '.join(filter(None, unsure))}" if any(unsure) else "")
-    return Verdict(NOT_SETTLED, "in the mean and in four of five seeds do not agree")
+    return Verdict(NOT_SETTLED, "the mean and four of five seeds do not agree")

@@ -53,7 +53,7 @@ def arena(
     - `regard arena --tasks pixels --data pixels=train-images-idx3-ubyte.gz --audit --json`
     """
     with exit_on_error("regard arena"):
-        check_picture(plot)
+        check_picture(plot, page=False)
         if not minutes > 0:
             raise ValueError(f"--minutes must be above 0; got {minutes:g}.")
         import torch

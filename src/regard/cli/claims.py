@@ -80,7 +80,7 @@ def show(
     from regard.claims.claim_summary import data
     from regard.claims.stored_figures import read
 
-    check_picture(out)
+    check_picture(out, page=False)
     record = read(CLAIMS[number])
     if as_json:
         print(json.dumps(data(record), ensure_ascii=False, indent=1))
@@ -104,7 +104,10 @@ def run(
         help="With --missing: only claims of which a seed takes at most so long.",
     ),
     within: float | None = Option(
-        None, metavar="MINUTES", help="Begin no further seed after so long; the same command continues later."
+        None,
+        min=0,
+        metavar="MINUTES",
+        help="Begin no further seed after so long; the same command continues later.",
     ),
     to: Folder = STORED,
     map: str | None = Option(None, help="A map in the place of ours, where a claim takes one."),
@@ -137,10 +140,24 @@ def run(
     chosen = _chosen(numbers or [], exact, missing, longest)
     given = {"map": map, "model": model, "data": None if data is None else str(data)}
     options = _options(chosen, {name: value for name, value in given.items() if value is not None})
-    if quick:
-        for claim in chosen:
-            say(f"{claim.number}: it runs, {len(try_out(claim, options).figures)} figures.")
+    if not chosen and not as_json:
+        say("Nothing to run: every such claim has the published figures of all its seeds.")
         return
+    if quick:
+        tried = {}
+        for claim in chosen:
+            tried[claim.number] = list(try_out(claim, options).figures)
+            if not as_json:
+                say(f"{claim.number}: it runs, {counted(len(tried[claim.number]), 'figure')}.")
+        if as_json:
+            print(json.dumps(tried, ensure_ascii=False, indent=1))
+        return
+    for claim in chosen:
+        if len(claim.seeds) < seeds and not claim.exact:
+            remark(
+                f"{claim.number} has {len(claim.seeds)} seeds, {claim.seeds[0]} to {claim.seeds[-1]}: "
+                "no more are run."
+            )
     check_folder(to)
     total = sum(claim.minutes * (1 if claim.exact else min(seeds, len(claim.seeds))) for claim in chosen)
     remark(f"{counted(len(chosen), 'claim')}, about {minutes(60 * total)} if nothing is stored in {to} yet.")

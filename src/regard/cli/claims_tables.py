@@ -35,7 +35,7 @@ def compared(ours: "Record", options: dict[str, str]) -> dict[str, Any]:
 def report(answers: list[dict[str, Any]], to: Path) -> None:
     """Print what was found: all figures of one claim, a line each of several."""
     words = {True: "the same", False: "ANOTHER", None: ""}
-    if len(answers) == 1:
+    if len(answers) == 1 and answers[0]["figures"]:
         (answer,) = answers
         table = plain_table("figure", "mean")
         for name, value in answer["figures"].items():
@@ -53,7 +53,7 @@ def report(answers: list[dict[str, Any]], to: Path) -> None:
             "" if apart is None else f"{apart:.2g}",
         )
     console(150).print(table)
-    say(f"Stored in {to}. apart: the largest difference of a figure from the published one of the same seed.")
+    say(f"Stored in {to}; apart: the largest difference of a figure from the published one of the same seed.")
 
 
 def describe(record: "Record") -> None:

@@ -158,12 +158,12 @@ def progress_bar(
         yield show
 
 
-def check_picture(out: Path | None) -> None:
-    """Raise ValueError, before any work, if a picture cannot be written to such a file."""
+def check_picture(out: Path | None, page: bool = True) -> None:
+    """Raise ValueError, before any work, if no such file can be written; page: HTML can."""
     from regard.views.picture import check_file
 
-    if out is not None:
-        check_file(out)
+    if out is not None and check_file(out) == "html" and not page:
+        raise ValueError(f"this picture is written as .png, .svg or .pdf, not as a page; got {out.name}.")
 
 
 def check_folder(folder: Path) -> None:

@@ -8,9 +8,10 @@ from typer import Option
 
 from regard.analyses import Probed, codelengths_view, information, probing_data, read_conllu
 from regard.analyses import probe as probed
-from regard.analyses.probing import ProbingData
+from regard.analyses.probing import CODES, ProbingData
 from regard.cli.app import app, console, plain_table
 from regard.cli.common import Device, Run, check_picture, exit_on_error, open_run, progress_bar, save_picture
+from regard.core.errors import UnknownNameError
 
 
 @app.command()
@@ -40,6 +41,8 @@ def probe(
     Example: `regard probe runs/en-de --conllu en_ewt-ud-dev.conllu --task upos`
     """
     check_picture(out)
+    if code not in (*CODES, "information"):
+        raise UnknownNameError(f'no code "{code}". Known: {", ".join(CODES)}, information.')
     words = probing_data(open_run(run, device), list(read_conllu(conllu)), task)
     if code == "information":
         if out is not None:

@@ -121,6 +121,12 @@ class Regularizers(SettingsGroup):
         super().__post_init__()
         if self.deceive and self.deceive_marks:
             raise SettingsError("regularizers.deceive and regularizers.deceive_marks exclude each other.")
+        if not (self.deceive or self.deceive_marks):
+            for name, usual in (("deceive_weight", 1.0), ("deceive_heads", "mean")):
+                if getattr(self, name) != usual:
+                    raise SettingsError(
+                        f"regularizers.{name} says how to deceive, and goes with --deceive: which words?"
+                    )
 
     @property
     def strengths(self) -> dict[str, float]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ACROSS = 4  # matrices beside each other
 CELLS = 2500  # over which links are drawn, at most
 LINK = "#d6604d"
+OUTLINED = " Outlined: the links that were given."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -76,14 +77,15 @@ def heat_map(
                 f"weights must be at least 0, and their differences within ±1; got {low:.3g} to {high:.3g}. "
                 "Raw scores become weights by a map: regard.maps.softmax(scores)."
             )
+    outlined = _checked(links, *matrices[0].weights.shape)
     return HeatMap.of(
         matrices,
         source,
         target,
         ramp=ramp,
-        links=_checked(links, *matrices[0].weights.shape),
+        links=outlined,
         title=title,
-        caption=caption or facts(weights) + _says(ramp),
+        caption=(caption or facts(weights) + _says(ramp)) + (OUTLINED if outlined else ""),
     )
 
 

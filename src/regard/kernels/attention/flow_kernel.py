@@ -80,6 +80,22 @@ def enter(edges: Any, next: Any, seen: Any) -> bool:
 
 
 @compiled
+def meet(bits: Any, others: Any) -> None:
+    """Keep what both have. A loop: whole arrays, whose shapes are compared, take seconds more to compile."""
+    for w in range(len(bits)):
+        bits[w] &= others[w]
+
+
+@compiled
+def copied(given: Any, into: Any) -> None:
+    """Copy (layers, n, m) into another of that shape, in loops for the same reason."""
+    for h in range(given.shape[0]):
+        for k in range(given.shape[1]):
+            for j in range(given.shape[2]):
+                into[h, k, j] = given[h, k, j]
+
+
+@compiled
 def label(down: Any, up: Any, open_: Any, wanted: Any, at: Any, seen: Any) -> int:
     """Write the nodes at each distance from the source into `at` (distance, layer, words).
 
@@ -87,14 +103,15 @@ def label(down: Any, up: Any, open_: Any, wanted: Any, at: Any, seen: Any) -> in
     """
     layers, words = seen.shape
     seen[:], at[1] = 0, 0
-    seen[layers - 1], at[1, layers - 1] = open_, open_
+    for w in range(words):
+        seen[layers - 1, w] = at[1, layers - 1, w] = open_[w]
     some, d = True, 1
     while some:
         met = False
         for w in range(words):
             met |= (at[d, 0, w] & wanted[w]) != 0
         if met:
-            at[d, 0] &= wanted
+            meet(at[d, 0], wanted)
             at[d, 1:] = 0
             return d
         some = False
@@ -190,8 +207,8 @@ def largest(
             if last == 0:
                 return total
         else:
-            at[1, top] &= open_
-            at[last, 0] &= wanted
+            meet(at[1, top], open_)
+            meet(at[last, 0], wanted)
         before = total
         for k in range(n):
             if source[k] > least:
@@ -240,7 +257,9 @@ def flows(start: int, stop: int, caps: Any, out: Any, least: float) -> None:
             if bound <= least:
                 out[b, i, j] = 0.0
                 continue
-            room[:], down[:], up[:] = cap, free, 0
+            copied(cap, room)
+            copied(free, down)
+            up[:] = 0
             out[b, i, j] = largest(
                 cap, room, source, sink, bound, least, down, up, at, seen, ends, path, sums
             )

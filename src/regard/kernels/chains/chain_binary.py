@@ -69,7 +69,10 @@ def upwards(
     longest = 0
     for lane in range(stop - first):
         T = transitions[which[first + lane]]
-        E[lane] = np.exp(T - T.max())
+        highest = T.max()
+        for a in range(2):  # an expression of arrays takes three seconds more to compile
+            for b in range(2):
+                E[lane, a, b] = np.exp(T[a, b] - highest)
         count[lane] = gather(scores[first + lane], odds[lane], place[lane])
         longest = max(longest, count[lane])
     for lane in range(WIDTH):
