@@ -21,10 +21,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from regard.audits import AUDITS, Case
 from regard.core.tokens import UNK
-from regard.data import DataError
 from regard.data.labelled import labelled
 from regard.models.classifiers import CLASSIFIERS
 from regard.views import save, words
+from regard.views.picture import check_file
 
 REVIEW = (
     "after 15 minutes watching the movie i was asking myself what to do leave the theater sleep or try to "
@@ -78,8 +78,10 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     try:
+        if given.out is not None:
+            check_file(given.out)
         train, test = pieces(given.data)
-    except DataError as error:
+    except ValueError as error:
         parser.error(str(error))
     names = sorted({label for label, _ in train})
     if len(names) < 2 or not test:
