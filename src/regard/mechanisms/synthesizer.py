@@ -113,6 +113,8 @@ class Synthesizer(Mechanism):
 
 def _at(positions: Tensor, longest: int) -> Tensor:
     """Positions (k,) as an index, all below `longest`."""
+    if torch.compiler.is_compiling():  # there the index itself raises
+        return positions.long()
     if positions.shape[-1] and int(positions.max()) >= longest:
         raise ValueError(
             f"synthesizer has weights for longest={longest} positions; got {int(positions.max()) + 1}."
