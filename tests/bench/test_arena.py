@@ -1,11 +1,12 @@
 """The arena and the growth of costs, in small."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from commands import run as regard_command
-from regard.bench.arena_runs import best, read_rows, run
+from regard.bench.arena_runs import best, fewer_steps, model_file, read_rows, run, write_rows
 from regard.bench.arena_training import ArenaSettings
 from regard.bench.cost_growth import Grown, bytes_of, expected, flops, slope
 
@@ -49,6 +50,30 @@ def test_rows_can_be_audited_later(tmp_path):
     assert row.audit is None
     (row,) = run(*arguments, settings=TINY, audit=True)
     assert "encoder.0.attention do not depend on the keys" in row.audit["answer"]
+
+
+def test_rows_that_are_added_later_have_as_many_steps(tmp_path):
+    (row,) = run(["retrieval"], ["full"], 0.005, tmp_path, settings=TINY)
+    write_rows(tmp_path, [replace(row, planned=(0, 3), steps=3)])  # of an earlier run, on a slower machine
+    first, other = run(["retrieval"], ["full", "local"], 0.005, tmp_path, settings=TINY)
+    assert (first.steps, other.planned) == (3, (0, 3))
+    assert fewer_steps([first]) == [] and fewer_steps([replace(first, steps=2)]) != []
+
+
+def test_each_row_has_a_model_and_a_file_of_its_own(tmp_path):
+    file = tmp_path / "pairs.tsv"
+    file.write_text("label\ttext\tsecond\n" + "".join(f"{i % 2}\ta{i}\tb{i}\n" for i in range(30)))
+    folder, given = tmp_path / "arena", {"retrieval": file}
+    rows = [*run(["retrieval"], ["full"], 0.001, folder, settings=TINY)]
+    rows += run(["retrieval"], ["full"], 0.0011, folder, settings=TINY)
+    rows += run(["retrieval"], ["full"], 0.001, folder, files=given, settings=TINY)
+    file.write_text(file.read_text() + "1\tother\twords\n")
+    rows += run(["retrieval"], ["full"], 0.001, folder, files=given, settings=TINY)
+    assert len({model_file(folder, row) for row in rows}) == 4
+    assert read_rows(folder) == rows
+    model_file(folder, rows[0]).unlink()
+    with pytest.raises(ValueError, match="the model of this row is gone"):
+        list(run(["retrieval"], ["full"], 0.001, folder, settings=TINY, audit=True))
 
 
 @pytest.mark.parametrize(
