@@ -20,6 +20,21 @@ def test_slopes_of_powers():
     assert row.held and row.json()["slope"] == pytest.approx(2)
 
 
+def test_two_points_have_no_interval_and_json_stays_json():
+    row = Grown("full", "flops", ((512, 1.0), (1024, 4.0)), 2.0, 0.05)
+    assert row.json()["interval"] is None
+    assert "Infinity" not in json.dumps(row.json())
+
+
+def test_chance_with_a_file_is_that_of_its_largest_class(tmp_path):
+    file = tmp_path / "lists.tsv"
+    file.write_text(
+        "".join(f"{7 if i < 9 else i % 7}\t[MAX {7 if i < 9 else i % 7} 0 ]\n" for i in range(12))
+    )
+    (row,) = run(["listops"], ["full"], 0.001, tmp_path / "arena", files={"listops": file}, settings=TINY)
+    assert row.chance == pytest.approx(9 / 12)
+
+
 def test_flops_of_full_attention_are_those_of_two_products():
     n, width = 256, 64
     forward = 2 * 2 * n * n * width

@@ -341,3 +341,14 @@ def test_raw_scores_are_no_weights():
     with pytest.raises(ValueError, match=r"got -4 to 3. Raw scores become weights by a map"):
         heat_map(torch.tensor([[3.0, -4.0]]))
     heat_map(torch.tensor([[0.5, -0.5]]))  # a difference
+
+
+def test_many_curves_have_one_legend_beside_the_panels():
+    pytest.importorskip("matplotlib")
+    curves = {f"mechanism {i}": [(256, 1.0 + i), (512, 2.0 + i)] for i in range(12)}
+    picture = growth(seconds=curves, bytes=curves).drawn()
+    (legend,) = picture.legends
+    assert [one.get_text() for one in legend.get_texts()] == list(curves)
+    assert all(panel.get_legend() is None for panel in picture.axes)
+    few = growth(seconds=dict(list(curves.items())[:3])).drawn()
+    assert not few.legends and few.axes[0].get_legend() is not None

@@ -10,6 +10,7 @@ from regard.views.picture import figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+CROWDED = 6  # curves for which there is room for a legend in a panel
 Curve = Sequence[tuple[int, float]]  # (n, how much)
 
 
@@ -35,7 +36,11 @@ class Growth(View):
         }
 
     def drawn(self) -> "Figure":
-        picture = figure(5.5 * len(self.panels), 4.2)
+        first = next(iter(self.panels.values()))
+        beside = len(first) > CROWDED and all(
+            curves.keys() == first.keys() for curves in self.panels.values()
+        )
+        picture = figure(5.5 * len(self.panels) + 1.4 * beside, 4.2)
         for panel, (unit, curves) in zip(
             picture.subplots(1, len(self.panels), squeeze=False).flat, self.panels.items(), strict=True
         ):
@@ -48,8 +53,13 @@ class Growth(View):
             panel.set_xticks(sorted({n for curve in curves.values() for n, _ in curve}))
             panel.xaxis.set_major_formatter("{x:.0f}")
             panel.minorticks_off()
-            panel.legend(fontsize=7)
             panel.spines[["top", "right"]].set_visible(False)
+            if beside:
+                lines = panel.lines
+            else:
+                panel.legend(fontsize=7)
+        if beside:
+            picture.legend(handles=lines, fontsize=8, frameon=False, loc="outside right center")
         return picture
 
 
