@@ -22,6 +22,7 @@ from regard.backends.call import Call
 from regard.backends.dispatch import dispatch
 from regard.backends.features import State, step
 from regard.core.attention_inputs import exact
+from regard.core.errors import SettingsError
 from regard.core.names import name_of
 from regard.core.place import Place
 from regard.core.recorders import change_for, changed_inputs, show
@@ -199,7 +200,7 @@ class Core(nn.Module):
                 f"It takes {facts.takes}."
             )
         if call.dropout and facts.masks == "keys" and not facts.maps:
-            raise ValueError(f"{self.name} has no single weights to drop: set its dropout to 0.")
+            raise SettingsError(f"{self.name} has no single weights to drop: set its dropout to 0.")
         return found
 
     def factors(self, call: Call) -> tuple[Tensor, Tensor]:
