@@ -110,6 +110,16 @@ def test_bad_arguments_are_one_line(arguments, tmp_path):
     assert not (tmp_path / "arena").exists()
 
 
+def test_a_file_that_is_no_listops_is_one_line(tmp_path):
+    file = tmp_path / "texts.tsv"
+    file.write_text("label\ttext\nneg\ta bad film\n")
+    done = regard_command(
+        "arena", "--tasks", "listops", "--data", f"listops={file}", "--out", str(tmp_path / "a")
+    )
+    assert done.exit_code == 2
+    assert "texts.tsv" in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
 def test_growth_prints_rows(tmp_path):
     done = regard_command(
         "bench", "growth", "--quick", "--mechanisms", "linformer", "--only", "flops", "--json"
