@@ -244,7 +244,7 @@ def versions_of(call: Call) -> tuple[tuple[str, Tensor, int], ...]:
     named += [] if call.sink is None else [("sink", call.sink)]
     for what, module in (("the score's ", call.score), ("the map's ", call.map)):
         if isinstance(module, nn.Module):
-            named += [(what + name, p) for name, p in module.named_parameters()]
+            named += [(what + name, p) for name, p in (*module.named_parameters(), *module.named_buffers())]
     for part in call.mask.parts() if call.mask is not None else ():
         named += [("mask", t) for t in vars(part).values() if isinstance(t, Tensor)]
     return tuple((name, t, t._version) for name, t in named if not t.is_inference())

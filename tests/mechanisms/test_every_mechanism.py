@@ -1,5 +1,7 @@
 """Every mechanism: what it computes is what its definition says, with masks, gradients and no leak."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -302,3 +304,84 @@ def test_chunks_kernel_recurrent_form_and_definition_agree():
         torch.testing.assert_close(torch.cat(steps, 1), wanted, rtol=0, atol=1e-5)
     small = [torch.rand(1, 6, 2, dtype=torch.float64).add(0.2).requires_grad_() for _ in range(3)]
     assert torch.autograd.gradgradcheck(lambda q, k, v: causal(q, k, v), small)
+
+
+BY_STRIDE = pytest.mark.parametrize("name", ["strided", "fixed"])
+
+
+@BY_STRIDE
+def test_a_stride_of_its_own_depends_on_the_sequence_not_on_its_batch(name):
+    module, x, lengths = made(name, stride=None), inputs(40), torch.tensor([40, 12])
+    seen = module(x, mask=Lengths(lengths))
+    alone = module(x[1:, :12])  # with a stride of 3, not 6
+    torch.testing.assert_close(seen.context[1, :12], alone.context[0], rtol=0, atol=1e-9)
+    torch.testing.assert_close(seen.weights[1, :, :12, :12], alone.weights[0], rtol=0, atol=1e-9)
+    check_padding(lambda x, lengths: module(x, mask=Lengths(lengths)).context, x, lengths, more=30)
+    empty = module(x, mask=Lengths(torch.tensor([0, 40]))).context
+    torch.testing.assert_close(empty[0], module.W_o.bias.expand(40, -1))
+    torch.testing.assert_close(empty[1], module(x[1:]).context[0], rtol=0, atol=1e-9)
+
+
+@BY_STRIDE
+def test_without_a_stride_steps_of_a_cache_are_what_is_trained(name):
+    from regard.memories import KeyValue
+
+    module, x, cache = made(name, stride=None).eval(), inputs(70), KeyValue()
+    steps = [module(x[:, t : t + 1], mask=Causal(), cache=cache).context for t in range(70)]
+    same(torch.cat(steps, 1), module(x, mask=Causal()).context)
+
+
+@BY_STRIDE
+def test_causal_and_compiled_without_a_break(name):
+    module, x = made(name), inputs()
+    compiled = torch.compile(lambda x: module(x, mask=Causal()).context, fullgraph=True, backend="aot_eager")
+    same(compiled(x), module(x, mask=Causal()).context)
+
+
+PARTED = pytest.mark.parametrize("name", [name for name, entry in MECHANISMS.items() if entry.parted])
+
+
+@PARTED
+@pytest.mark.parametrize("n", [30, 8])
+def test_maps_with_a_parameter_for_each_head_and_maps_of_neighbours(name, n):
+    """Rows are computed in parts: heads are then another axis, and keys in another order."""
+    maps = [regard.maps.Entmax(learn_alpha=True, heads=2), regard.maps.scalable_entmax(2)]
+    maps += [partial(regard.maps.entmax, alpha=torch.tensor([1.2, 1.9]).view(2, 1, 1))]
+    for map in [*maps, "fusedmax", "chain"]:
+        if name == "sinkhorn" and isinstance(map, str):
+            with pytest.raises(ValueError, match="sinkhorn sorts the keys"):
+                made(name, map=map)
+            continue
+        module, x = made(name, map=map), inputs(n)
+        for p in module.map.parameters() if isinstance(module.map, torch.nn.Module) else ():
+            torch.nn.init.uniform_(p)
+        for mask in masks_of(name)[::2]:
+            with regard.intervene(module, lambda p: p):
+                plain = module(x, mask=mask)
+            same(module(x, mask=mask).context, plain.context)
+
+
+@PARTED
+def test_maps_of_the_whole_matrix_are_refused_by_name(name):
+    for map in ("sinkhorn", "sparsemap_matching", "two_way_softmax"):
+        with pytest.raises(ValueError, match=f"{name} takes maps of a row alone"):
+            made(name, map=map)
+
+
+@pytest.mark.parametrize("name", ["performer", "linear_attention"])
+def test_derivatives_of_one_causal_sequence(name):
+    """One sequence is not contiguous where heads are split off: its graph must not be lost for that."""
+    module = made(name, width=4)
+    x = inputs(5, 4)[:1].requires_grad_()
+    (grad,) = torch.autograd.grad(module(x, mask=Causal()).context.square().sum(), x)
+    (again,) = torch.autograd.grad(module(x, mask=Causal()).context.square().sum(), x, create_graph=True)
+    torch.testing.assert_close(again, grad)
+    assert torch.autograd.gradgradcheck(lambda x: module(x, mask=Causal()).context, (x,))
+
+
+def test_looking_after_features_were_drawn_again_is_an_error():
+    module, x = made("performer"), inputs()
+    seen = module(x)
+    module.redraw(3)
+    with pytest.raises(regard.core.errors.ChangedError, match="score's w"):
+        seen.weights  # noqa: B018

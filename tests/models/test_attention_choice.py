@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import regard
+from commands import run as regard_command
 from regard import MECHANISMS
 from regard.core.errors import UnknownNameError
 from regard.models.classifiers.transformer_encoder import Config, TransformerEncoder
@@ -127,3 +128,19 @@ def test_swapped_modules():
     regard.swap(encoder, mechanism="performer")
     with pytest.raises(ValueError, match="performer takes no float mask"):
         encoder(x, mask=torch.randn(20, 20))
+
+
+@pytest.mark.parametrize(
+    ("attention", "says"),
+    [
+        ("bigbird:block=500", "bigbird attends by blocks of 500"),
+        ("linformer:longest=2", "linformer projects at most"),
+    ],
+)
+def test_texts_that_do_not_fit_end_training_with_one_line(attention, says, tmp_path):
+    done = regard_command(
+        "train", "classification", "--corpus", "sentiment", "--model", "transformer_encoder",
+        "--set", f"model.attention={attention}", "--steps", "1", "--out", str(tmp_path / "run"),
+    )  # fmt: skip
+    assert done.exit_code == 2
+    assert says in done.stderr and "Traceback" not in done.stderr

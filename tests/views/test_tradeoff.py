@@ -26,6 +26,16 @@ def test_a_legend_says_what_the_two_kinds_are():
     assert drawn(DOTS[:1]).get_legend() is None
 
 
+def test_names_are_in_one_legend_each_with_a_look_of_its_own():
+    many = [Candidate(f"mechanism {i}", 300.0 + i, 0.5 + i / 1000, 1.0) for i in range(12)]
+    picture = tradeoff({"one": many, "other": many[::-1]}, "MiB", "accuracy")
+    (legend,) = picture.legends
+    assert [one.get_text() for one in legend.get_texts()] == [one.name for one in many]
+    looks = {(line.get_color(), line.get_marker()) for line in legend.get_lines()}
+    assert len(looks) == 12
+    assert not any(panel.texts for panel in picture.axes)  # names beside crowded dots cannot be read
+
+
 def test_without_candidates_there_is_no_picture():
     with pytest.raises(ValueError, match="got none"):
         tradeoff({}, "MiB", "accuracy")

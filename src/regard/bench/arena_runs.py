@@ -2,14 +2,17 @@
 
 All have the same width, depth and number of steps (`bench/arena_training.py`). The number of steps is the
 most that the slowest mechanism can do in the minutes that a row may take; with pretraining a third of the
-time goes to denoising. A row that is done is written to the folder, with its model, and not done again.
+time goes to denoising. A row that is done is written to the folder, with its model, and not done again; rows
+that are added to it later get the same number of steps.
 """
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ from regard.bench.arena_training import (
 )
 from regard.core.files import write_text
 from regard.core.weights import save_tensors, tensors_of
-from regard.data.long_range import LONG_TASKS, LongTask
+from regard.data.long_range import LONG_TASKS, LongExample, LongTask
 from regard.data.long_range.long_task import LongBatches, Splits
 from regard.mechanisms import MECHANISMS
 from regard.mechanisms.mechanism import parsed
@@ -62,12 +65,19 @@ class Row:
     seed: int
     data: str = ""
     threads: int = 1
+    fingerprint: str = ""  # of the file
+    planned: tuple[int, int] = (0, 0)  # steps of denoising and of training, for all rows of a comparison
     audit: dict[str, Any] | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Rows with the same key are the same experiment."""
-        return self.task, self.mechanism, self.pretrained, self.allowed, self.seed, self.data
+        return self.mechanism, *self.comparison
+
+    @property
+    def comparison(self) -> tuple[Any, ...]:
+        """Rows that are compared, and take as many steps."""
+        return self.task, self.pretrained, self.allowed, self.seed, self.data, self.fingerprint
 
     def json(self) -> dict[str, Any]:
         """As `--json` prints it."""
@@ -86,8 +96,9 @@ def read_rows(folder: Path) -> list[Row]:
     if not file.exists():
         return []
     try:
-        return [Row(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines() if line]
-    except (ValueError, TypeError) as error:
+        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line]
+        return [Row(**{**line, "planned": tuple(line["planned"])}) for line in lines]
+    except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{file}: these are no rows of the arena ({error}).") from None
 
 
@@ -119,9 +130,10 @@ def run(
     sources = {task.name: task.splits(files.get(task.name), settings.seed, settings.held) for task in chosen}
     done = {row.key: row for row in read_rows(folder)}
     for task in chosen:
-        splits, data = sources[task.name], str(files.get(task.name, ""))
+        splits, file = sources[task.name], files.get(task.name)
+        data, mark = ("", "") if file is None else (str(file), fingerprint(file))
         keys = {
-            (spec, first): (task.name, spec, first, minutes, settings.seed, data)
+            (spec, first): (spec, task.name, first, minutes, settings.seed, data, mark)
             for first in pretrain
             for spec in specs
         }
@@ -139,11 +151,12 @@ def run(
             if key in done:
                 row = done[key]
             else:
+                same = [row.planned for row in done.values() if row.comparison == key[1:]]
+                planned = same[0] if same else _planned(task, first, minutes, slowest, most[task.name])
                 row = _trained(
-                    task, spec, first, minutes, splits, settings, costs[spec], slowest, most[task.name],
-                    folder, tell,
+                    task, spec, first, minutes, splits, settings, costs[spec], planned, tell,
+                    data=data, fingerprint=mark, folder=folder,
                 )  # fmt: skip
-                row = replace(row, data=data)
             if audit:
                 tell(f"{task.name}, {spec}: audit")
                 row = replace(row, audit=audited(task, row, splits, settings, folder))
@@ -152,24 +165,28 @@ def run(
             yield row
 
 
+def _planned(task: LongTask, first: bool, minutes: float, slowest: float, most: int) -> tuple[int, int]:
+    """The steps of denoising and of training that the slowest mechanism can do in the time."""
+    limit, share = 60 * minutes, 1 - PRETRAINING if first else 1.0
+    more = 1.0 if task.part is None else GROWN  # parts of examples take less time than whole ones
+    before = max(1, min(most // 2, int((1 - share) * limit / slowest))) if first else 0
+    return before, max(1, min(most, int(share * limit / slowest * more)))
+
+
 def _trained(
     task: LongTask, spec: str, first: bool, minutes: float, splits: Splits, settings: ArenaSettings,
-    cost: StepCost, slowest: float, most: int, folder: Path, tell: Tell,
+    cost: StepCost, planned: tuple[int, int], tell: Tell, *, data: str, fingerprint: str, folder: Path,
 ) -> Row:  # fmt: skip
     import torch
 
-    limit = 60 * minutes
-    share = 1 - PRETRAINING if first else 1.0
-    more = 1.0 if task.part is None else GROWN  # parts of examples take less time than whole ones
-    steps = max(1, min(most, int(share * limit / slowest * more)))
-    before = max(1, min(most // 2, int((1 - share) * limit / slowest))) if first else 0
+    limit, (before, steps) = 60 * minutes, planned
     model = make_model(task, spec, settings)
     batches = LongBatches(splits, settings.batch, settings.seed, simpler=partial(grown, task))
     taken, pretrained = 0.0, 0
     name = f"{task.name}, {spec}"
     if first:
         denoised = train(
-            model, batches, before, settings, (1 - share) * limit, denoise=True,
+            model, batches, before, settings, PRETRAINING * limit, denoise=True,
             tell=lambda step, loss: tell(f"{name}: denoising {step:,} of {before:,}, loss {loss:.3f}"),
         )  # fmt: skip
         taken, pretrained = denoised.seconds, denoised.steps
@@ -177,15 +194,13 @@ def _trained(
         model, batches, steps, settings, limit - taken,
         tell=lambda step, loss: tell(f"{name}: step {step:,} of {steps:,}, loss {loss:.3f}"),
     )  # fmt: skip
-    folder.mkdir(parents=True, exist_ok=True)
-    save_tensors(tensors_of(model), model_file(folder, task.name, spec, first, settings.seed))
-    return Row(
+    row = Row(
         task.name,
         spec,
         first,
         accuracy(model, splits.test),
         accuracy(model, splits.validation),
-        task.chance,
+        largest_class(splits.test) if data else task.chance,
         found.steps,
         pretrained,
         cost.seconds,
@@ -195,14 +210,27 @@ def _trained(
         (taken + found.seconds) / 60,
         minutes,
         settings.seed,
-        threads=torch.get_num_threads(),
+        data,
+        torch.get_num_threads(),
+        fingerprint,
+        planned,
     )
+    folder.mkdir(parents=True, exist_ok=True)
+    save_tensors(tensors_of(model), model_file(folder, row))
+    return row
 
 
-def model_file(folder: Path, task: str, spec: str, pretrained: bool, seed: int) -> Path:
-    """Where the model of a row is."""
-    name = spec.replace(":", "-").replace("=", "").replace("+", "-").replace(",", "-")
-    return folder / f"{task}-{name}{'-pretrained' if pretrained else ''}-{seed}.safetensors"
+def model_file(folder: Path, row: Row) -> Path:
+    """Where the model of a row is: a name of its own for each row of the folder."""
+    name = row.mechanism.replace(":", "-").replace("=", "").replace("+", "-").replace(",", "-")
+    parts = [
+        row.task,
+        name,
+        *(["pretrained"] if row.pretrained else []),
+        f"{row.allowed:g}min",
+        str(row.seed),
+    ]
+    return folder / f"{'-'.join([*parts, *([row.fingerprint] if row.data else [])])}.safetensors"
 
 
 def audited(
@@ -216,7 +244,9 @@ def audited(
     from regard.tasks.case import Case
 
     model = make_model(task, row.mechanism, settings)
-    file = model_file(folder, task.name, row.mechanism, row.pretrained, settings.seed)
+    file = model_file(folder, row)
+    if not file.is_file():
+        raise ValueError(f"{file}: the model of this row is gone, so that it cannot be audited.")
     put_tensors(model, load_tensors(file), file)
     model.eval()
     some = splits.test[:AUDITED]
@@ -229,6 +259,21 @@ def audited(
     )
     tests = {name: finding.value for name, finding in report.tests.items()}
     return {"grade": report.grade, "answer": report.answer, "tests": tests}
+
+
+def largest_class(examples: Sequence[LongExample]) -> float:
+    """Its share of these: what one who always says the same is right in."""
+    return max(Counter(one.label for one in examples).values()) / len(examples)
+
+
+def fewer_steps(rows: Sequence[Row]) -> list[Row]:
+    """Rows that have done less than was planned for all, as their time was over."""
+    return [row for row in rows if (row.pretraining_steps, row.steps) != row.planned]
+
+
+def fingerprint(file: Path) -> str:
+    """A few digits that change with the file."""
+    return sha256(file.read_bytes()).hexdigest()[:8]
 
 
 def best(rows: Sequence[Row]) -> dict[str, str]:

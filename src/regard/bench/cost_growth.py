@@ -1,7 +1,7 @@
 """How the cost of each mechanism grows with n: FLOPs and peak bytes by counting, seconds by the clock.
 
 A row is one mechanism and one quantity: its values at each n, and the slope of a straight line through their
-logarithms, with an interval of 95 % (Student's t over the points).
+logarithms, with an interval of 95 % (Student's t over the points; of two points there is none).
 
 - FLOPs: torch's FLOP counter, forward and backward, without the four projections (counted apart).
 - bytes: the largest sum of what torch has allocated at one time beyond the inputs, forward and backward, as
@@ -76,7 +76,7 @@ class Grown:
             "mechanism": self.mechanism,
             "quantity": self.quantity,
             "slope": round(found, 4),
-            "interval": [round(found - half, 4), round(found + half, 4)],
+            "interval": [round(found - half, 4), round(found + half, 4)] if math.isfinite(half) else None,
             "expected": self.expected,
             "held": self.held,
             "n": [n for n, _ in self.points],

@@ -102,7 +102,7 @@ def arena(
 
 
 def _print(rows: "list[Row]") -> None:
-    from regard.bench.arena_runs import best
+    from regard.bench.arena_runs import best, fewer_steps
 
     right = ("accuracy", "chance", "steps", "ms a step", "MiB", "GFLOP", "minutes")
     table = plain_table("task", "mechanism", "pretrained", *right, "audit", right=right)
@@ -114,6 +114,9 @@ def _print(rows: "list[Row]") -> None:
             f"{row.bytes / 2**20:.0f}", f"{row.flops / 1e9:.2f}", f"{row.minutes:.1f}", graded,
         )  # fmt: skip
     console(wide=130).print(table)
+    fewer = [f"{row.mechanism} on {row.task}" for row in fewer_steps(rows)]
+    if fewer:
+        remark(f"not all steps were done in the time, with: {', '.join(fewer)}")
     winners = best(rows)
     if len(winners) > 1:
         most = max(set(winners.values()), key=list(winners.values()).count)

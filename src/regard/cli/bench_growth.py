@@ -49,10 +49,10 @@ def run_growth(
             if one["slope"] is None:
                 table.add_row(one["what"], f"{one['correlation']:.2f}", "", "", "")
                 continue
-            low, high = one["interval"]
+            interval = "" if one["interval"] is None else "{:.2f} … {:.2f}".format(*one["interval"])
             held = {True: "yes", False: "no", None: ""}[one["held"]]
             wanted = "" if one["expected"] is None else f"{one['expected']:g}"
-            table.add_row(one["what"], f"{one['slope']:.3f}", f"{low:.2f} … {high:.2f}", wanted, held)
+            table.add_row(one["what"], f"{one['slope']:.3f}", interval, wanted, held)
         console(wide=120).print(table)
     if plot is not None:
         panels = {

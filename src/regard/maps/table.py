@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any, Literal, TypeVar, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.core.foreign_names import refuse
 from regard.core.registry import Table, first_line
@@ -111,6 +111,32 @@ def facts_of(map: Callable[..., Tensor]) -> Map | None:
         map = map.func
     found = map if isinstance(map, Map) else getattr(map, "facts", None)
     return found if isinstance(found, Map) else None
+
+
+def acts_on_matrix(map: Callable[..., Tensor]) -> bool:
+    """Whether a map needs all rows of scores (m, n) at once."""
+    found = facts_of(map)
+    return (found.acts_on if found is not None else getattr(map, "acts_on", "row")) == "matrix"
+
+
+def each_row_alone(map: Callable[..., Tensor]) -> bool:
+    """Whether the weights of a row are made of its scores alone, in any order and of whichever head.
+
+    Not so: maps with neighbours, maps that draw random numbers, and those with a parameter for each head.
+    """
+    found = facts_of(map)
+    if acts_on_matrix(map) or (found is not None and (found.neighbours or found.stochastic)):
+        return False
+    inner: Any = map
+    while isinstance(inner, partial):
+        if any(
+            isinstance(value, Tensor) and value.numel() > 1
+            for value in (*inner.args, *inner.keywords.values())
+        ):
+            return False
+        inner = inner.func
+    held = [*inner.parameters(), *inner.buffers()] if isinstance(inner, nn.Module) else []
+    return all(t.numel() == 1 for t in held)
 
 
 def canonical(map: Callable[..., Tensor]) -> tuple[Callable[..., Tensor], float]:

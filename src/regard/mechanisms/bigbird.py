@@ -23,6 +23,7 @@ from torch.nn import functional as F
 
 from regard.attention import attend
 from regard.backends.call import Call
+from regard.core.errors import SettingsError
 from regard.core.shapes import widened
 from regard.masks import Mask
 from regard.mechanisms.key_blocks import around, attend_blocks
@@ -92,7 +93,7 @@ class BigBirdCore(Core):
     def definition(self, heads: Heads, causal: bool, shown: Tensor | None) -> Call:
         call = heads.call
         if call.n < self.block and not heads.cached:
-            raise ValueError(
+            raise SettingsError(
                 f"bigbird attends by blocks of {self.block} tokens; got n={call.n}. Make it with a smaller "
                 "block, or use full or local."
             )

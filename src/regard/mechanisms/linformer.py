@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from regard.attended import Attended, versions_of
 from regard.backends.call import Call
+from regard.core.errors import SettingsError
 from regard.core.shapes import widened
 from regard.mechanisms.mechanism import Core, Heads, Mechanism, at_least_one, register
 from regard.scores import ScaledDot
@@ -37,7 +38,7 @@ class LinformerCore(Core):
     def definition(self, heads: Heads, causal: bool, shown: Tensor | None) -> Call:
         call, n = heads.call, heads.call.n
         if n > self.longest:
-            raise ValueError(
+            raise SettingsError(
                 f"linformer projects at most longest={self.longest} tokens; got {n}. Make it with more."
             )
         a, b = self.factors(call)

@@ -22,12 +22,15 @@ from regard.backends.call import Call
 from regard.backends.dispatch import dispatch
 from regard.backends.features import State, step
 from regard.core.attention_inputs import exact
+from regard.core.errors import SettingsError
+from regard.core.names import name_of
 from regard.core.place import Place
 from regard.core.recorders import change_for, changed_inputs, show
 from regard.core.registry import Table, first_line
 from regard.core.shapes import widened
 from regard.heads.multi_head import MultiHead
 from regard.maps.resolve_map import resolve_map
+from regard.maps.table import acts_on_matrix, each_row_alone, facts_of
 from regard.masks import Causal, Mask
 from regard.masks.key_masks import causal_and_keys
 from regard.memories import Branches, KeyValue
@@ -55,12 +58,18 @@ class Entry:
     across: bool = False  # keys may be of another sequence than the queries
     maps: bool = False  # takes any row map, not softmax alone
     score: str = "scaled_dot"  # unless another is given
+    sorts: bool = False  # its gradients are not those of its weights alone
     why_not_causal: str = ""  # why it takes no Causal mask, if it takes none
 
     @property
     def causal(self) -> bool:
         """Whether it takes a Causal mask."""
         return not self.why_not_causal
+
+    @property
+    def parted(self) -> bool:
+        """Whether rows of weights are computed in parts, so that a map cannot see all of them at once."""
+        return self.maps and self.masks == "keys" and not self.across
 
     @property
     def takes(self) -> str:
@@ -153,9 +162,11 @@ class Core(nn.Module):
         call = replace(call, query=query, keys=keys, values=values, change=change_for(heads.owner))
         heads = replace(heads, call=call)
         causal, shown = self._check(heads)
+        facts = self.facts
         with exact(query):
             call = self.definition(heads, causal, shown)
-            context = None if call.change is not None else self.context(heads, call, causal, shown)
+            parted = each_row_alone(call.map) or not facts.parted or facts.sorts
+            context = self.context(heads, call, causal, shown) if call.change is None and parted else None
             kept = None
             if context is None:
                 context, kept = dispatch(call.canonical())
@@ -189,7 +200,7 @@ class Core(nn.Module):
                 f"It takes {facts.takes}."
             )
         if call.dropout and facts.masks == "keys" and not facts.maps:
-            raise ValueError(f"{self.name} has no single weights to drop: set its dropout to 0.")
+            raise SettingsError(f"{self.name} has no single weights to drop: set its dropout to 0.")
         return found
 
     def factors(self, call: Call) -> tuple[Tensor, Tensor]:
@@ -293,10 +304,22 @@ class Mechanism(MultiHead):
 
 def check_parts(facts: Entry, score: Callable[..., Tensor], map: Callable[..., Tensor]) -> None:
     """Raise if a mechanism cannot have this score or map."""
+    name = name_of(map)
     if not facts.maps and map is not resolve_map("softmax"):
-        name = getattr(map, "__name__", type(map).__name__)
         can = ", ".join(name for name, entry in MECHANISMS.items() if entry.maps)
         raise ValueError(f"{facts.name} has no map but softmax; got map={name}. Any map: {can}.")
+    found = facts_of(map)
+    if facts.parted and acts_on_matrix(map):
+        can = ", ".join(name for name, entry in MECHANISMS.items() if entry.maps and not entry.parted)
+        raise ValueError(
+            f"{facts.name} takes maps of a row alone; got map={name}, which acts on the whole matrix. Such "
+            f"maps: {can}."
+        )
+    if facts.sorts and found is not None and (found.neighbours or found.stochastic):
+        raise ValueError(
+            f"{facts.name} sorts the keys, and takes no map that looks at neighbours or draws random "
+            f"numbers; got map={name}. Others do, as local and bigbird."
+        )
     if facts.masks == "keys" and not isinstance(score, Factored):
         raise ValueError(
             f"{facts.name} takes scores that are dot products (scaled_dot, dot, rotary positions); got "

@@ -77,12 +77,9 @@ class PerformerCore(KernelCore):
         super().__init__(each, heads)
         at_least_one(self.name, features=features)
         self.features, self.seed = features, seed
-        self._kernel: list[PositiveFeatures] = []  # a list: the score has it as its module
 
     def wrapped(self, score: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        made = PositiveFeatures(score, orthogonal_features(self.features, self.each, self.seed))
-        self._kernel = [made]
-        return made
+        return PositiveFeatures(score, orthogonal_features(self.features, self.each, self.seed))
 
     def extra_repr(self) -> str:
         return f"features={self.features}, seed={self.seed}"

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from regard.attention import attend
 from regard.backends.call import Call
 from regard.core.shapes import widened
+from regard.maps.table import each_row_alone
 from regard.masks import Blocks
 from regard.mechanisms.factorized import in_blocks, keys_in_blocks
 from regard.mechanisms.mechanism import Core, Heads, Mechanism, at_least_one, joined, register
@@ -82,14 +83,20 @@ class SinkhornCore(Core):
         other = real.gather(-2, at.unsqueeze(-1).expand_as(real))
         other = other & (at != torch.arange(at.shape[-1], device=at.device)).unsqueeze(-1)
         seen = torch.cat([real, other], -1).unsqueeze(-2)
+        parts = [a, keys, values, seen]
+        by_head = not each_row_alone(call.map)  # maps expect heads before (m, n)
+        if by_head:
+            parts = [t.transpose(-4, -3) for t in parts]
+        a, keys, values, seen = parts
         found = attend(a, keys, values, score="dot", map=call.map, mask=seen, dropout=call.dropout).context
+        found = found.transpose(-4, -3) if by_head else found
         return found.flatten(-3, -2)[..., :n, :]
 
     def extra_repr(self) -> str:
         return f"block={self.block}"
 
 
-@register(maps=True, why_not_causal="a block is sorted by all of its tokens, later ones too")
+@register(maps=True, sorts=True, why_not_causal="a block is sorted by all of its tokens, later ones too")
 class Sinkhorn(Mechanism):
     """Multi-head attention to sorted blocks."""
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.backends.call import Call
-from regard.masks import Causal
+from regard.masks import Causal, as_mask
 from regard.mechanisms.factorized import FactorizedCore, Parts, attend_dots, in_blocks, keys_in_blocks
 from regard.mechanisms.mechanism import Mechanism, register
 
@@ -23,11 +23,11 @@ from regard.mechanisms.mechanism import Mechanism, register
 class StridedCore(FactorizedCore):
     """Near heads and heads with a stride."""
 
-    def patterns(self, i: Tensor, j: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    def patterns(self, i: Tensor, j: Tensor, stride: int | Tensor) -> tuple[Tensor, Tensor]:
         return (i - j).abs() < stride, (i - j) % stride == 0
 
     def near(self, parts: Parts, stride: int, causal: bool, shown: Tensor | None, call: Call) -> Tensor:
-        n = call.n
+        n = parts[0].shape[-2]
         a, b, v = (in_blocks(x, stride) for x in parts)  # (..., blocks, l, d)
         blocks, reach = a.shape[-3], range(-1, 1 if causal else 2)
         b, v = (torch.cat([_shifted(x, at) for at in reach], -2) for x in (b, v))
@@ -50,11 +50,11 @@ class StridedCore(FactorizedCore):
         return attend_dots((a, b, v), call, seen).flatten(-3, -2)[..., :n, :]
 
     def far(self, parts: Parts, stride: int, causal: bool, shown: Tensor | None, call: Call) -> Tensor:
-        n = call.n
+        n = parts[0].shape[-2]
         a, b, v = (in_blocks(x, stride).transpose(-3, -2) for x in parts)  # (..., residues, n / l, d)
         real = torch.ones(1, n, dtype=torch.bool, device=parts[0].device) if shown is None else shown
         kept = keys_in_blocks(real, stride).mT.unsqueeze(-2)  # (..., residues, 1, n / l)
-        found = attend_dots((a, b, v), call, Causal() & kept if causal else kept)
+        found = attend_dots((a, b, v), call, Causal() & as_mask(kept) if causal else kept)
         return found.transpose(-3, -2).flatten(-3, -2)[..., :n, :]
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from regard.core.errors import SettingsError
 from regard.core.place import Place
 from regard.mechanisms.mechanism import Core, Mechanism, at_least_one, register
 from regard.scores.score import Factored, Products, Score
@@ -113,8 +114,10 @@ class Synthesizer(Mechanism):
 
 def _at(positions: Tensor, longest: int) -> Tensor:
     """Positions (k,) as an index, all below `longest`."""
+    if torch.compiler.is_compiling():  # there the index itself raises
+        return positions.long()
     if positions.shape[-1] and int(positions.max()) >= longest:
-        raise ValueError(
+        raise SettingsError(
             f"synthesizer has weights for longest={longest} positions; got {int(positions.max()) + 1}."
         )
     return positions.long()

@@ -99,7 +99,8 @@ def generate(
 
 def example(words: Sequence[str]) -> LongExample:
     """An expression as tokens, with its value."""
-    return LongExample([TOKENS[word] for word in words], value_of(words))
+    value = value_of(words)  # first: it says which word is none
+    return LongExample([TOKENS[word] for word in words], value)
 
 
 def part(random: Random, whole: LongExample, level: float) -> LongExample:

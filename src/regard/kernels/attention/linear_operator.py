@@ -32,7 +32,8 @@ def causal(fq: Tensor, fk: Tensor, v: Tensor, c: Tensor | None = None) -> Tensor
     if not is_plain(*tensors) or fq.dtype not in (torch.float32, torch.float64) or not fq.numel():
         return by_chunks(fq, fk, v, c)
     batch = torch.broadcast_shapes(fq.shape[:-2], fk.shape[:-2], v.shape[:-2])
-    flat = [_flat(t, batch, 2) for t in (fq, fk, v)]
+    # contiguous out here: what forward saves must be its inputs, or a second derivative loses their graph
+    flat = [_flat(t, batch, 2).contiguous() for t in (fq, fk, v)]
     run: Callable[..., Tensor] = _Causal.apply
     context = run(*flat, None if c is None else _flat(c.detach(), batch, 1))
     return context.reshape(*batch, *context.shape[-2:])
@@ -85,7 +86,6 @@ class _Causal(Function):
     @staticmethod
     def forward(ctx: Any, fq: Tensor, fk: Tensor, v: Tensor, c: Tensor | None) -> Tensor:
         kernels = load_kernels("regard.kernels.attention.linear_kernel")
-        fq, fk, v = (t.contiguous() for t in (fq, fk, v))
         rows, n, f = fq.shape
         ctx.decays = c is not None
         at = fq.new_zeros(1, 1).expand(rows, n) if c is None else c.to(fq.dtype).contiguous()
