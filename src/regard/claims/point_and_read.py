@@ -23,7 +23,7 @@ from regard.tasks.reader import Reader
 from regard.tasks.reading import READING, ReadingParts
 
 TEXTS, TESTED, STEPS = 4000, 500, 700
-CEILING = "The control, that something is left to gain, was added after the seeds; without it the verdict was “fails”."
+CEILING = "The control was added after the seeds; without it the verdict was “fails”."
 entry = partial(claim, fixed="bf71ec1")
 
 
