@@ -182,6 +182,20 @@ def test_a_target_against_another(opened):
         regard.explain(*pair, against="is")
 
 
+def test_a_target_that_the_tokenizer_does_not_know_is_refused(opened):
+    system = opened("language")
+    for given in (("zebra", "is"), ("is", "zebra"), ("zebra", None)):
+        with pytest.raises(ValueError, match="'zebra' is unknown to the tokenizer"):
+            system.case([TEXT], target=given[0], against=given[1])
+    assert len(system.case([TEXT], target="[UNK]", against="is")) == 1
+
+
+@pytest.mark.parametrize("kind", ["language", "stacked"])
+def test_a_second_text_is_refused(kind, opened):
+    with pytest.raises(ValueError, match="reads one text at a time"):
+        opened(kind).case([(TEXT, "a second one")])
+
+
 @pytest.mark.parametrize("method", ["leave_one_out", "gradient_x_input"])
 def test_without_a_target_the_likeliest_token_is_explained_however_unlikely(method, opened):
     """Not that it is another one, which is likelier still."""
@@ -410,9 +424,10 @@ def test_a_decoder_that_classifies_is_checked():
     """Where its text ends it sees by the number of the padding, which is no leak of the attention."""
     from regard.bridges.huggingface.checking import check_model
 
-    model = small("Llama", num_key_value_heads=2)
-    found = {one.what: one.holds for one in check_model(model, tokens=2)}
-    assert found == {"one pass": True, "padded right": True, "padding is not seen": True}
+    for name, more in (("Llama", {}), ("Gemma2", {"sliding_window": 4})):  # a window full of padding
+        model = small(name, num_key_value_heads=2, **more)
+        found = {one.what: one.holds for one in check_model(model, tokens=2)}
+        assert found == {"one pass": True, "padded right": True, "padding is not seen": True}
 
 
 def test_a_cache_that_a_model_cannot_have_is_said(monkeypatch):

@@ -178,6 +178,9 @@ class Both:
         found["attention_mask"] = real.long()
         if self.decodes:
             found["position_ids"] = (real.long().cumsum(-1) - 1).clamp(min=0)
+        pad = getattr(self.config.get_text_config(), "pad_token_id", None)
+        if self.classifies and isinstance(pad, int):  # decoders find the last token by it
+            found["input_ids"] = found["input_ids"].where(real, pad)
         outside = self.config.is_encoder_decoder or self.classifies
         return self._ended(found, real), None if outside else real
 
