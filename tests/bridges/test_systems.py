@@ -7,7 +7,7 @@ import torch
 from typer.testing import CliRunner
 
 import regard
-from bridges.tiny_folders import WORDS, folder
+from bridges.tiny_folders import WORDS, folder, tokenizer
 from bridges.tiny_models import STACKS, tiny, tokens, transformers
 from bridges.tiny_models import TEXT as TEXT_CONFIG
 from regard.analyses.read_weights import states_of
@@ -117,6 +117,36 @@ def test_every_explanation(kind, method, opened):
     found = regard.explain(system.model.theirs, system.tokenizer.theirs, TEXT, method=method, target=target)
     assert found.words == TEXT.split() and len(found.scores) == 5
     assert any(found.scores)
+
+
+@pytest.mark.parametrize("special", [None, "[BOS] $A"])
+def test_integrated_gradients_of_a_decoder_begin_at_the_mean_vector_behind_its_sink(special, tmp_path):
+    """The sink is the token that begins a text, or else the first of the text, which keeps its vector."""
+    from regard.bridges.huggingface.opening import system_of
+
+    pytest.importorskip("captum", reason="the extra explain is not installed")
+    model = tiny("llama")
+    system = system_of(model, tokenizer(special))
+    found = regard.explain(
+        model, system.tokenizer.theirs, TEXT, method="integrated_gradients", target="is", against="are"
+    )
+    ends = system.model.embed(torch.tensor([system.tokenizer.encode(TEXT)]))
+    start = model.get_input_embeddings().weight.mean(0).expand_as(ends).clone()
+    if special is None:
+        start[:, 0] = ends[:, 0]
+    case = system.case([(TEXT, "is", "are")])
+    asked = case.subject(case.texts, torch.arange(1))
+    with torch.no_grad():
+        torch.testing.assert_close(system.model.path_start(ends), start, atol=1e-6, rtol=0)
+        one, other = (asked.value(asked.outputs(v), torch.zeros(1).long()) for v in (ends, start))
+    assert sum(found.scores) == pytest.approx(float(one - other), rel=0.02)
+    assert (found.scores[0] == 0) == (special is None) and any(found.scores)
+
+
+def test_integrated_gradients_of_an_encoder_begin_at_vectors_of_zero(opened):
+    for case in (opened("classifier").case([TEXT]), opened("stacked").case([TEXT])):
+        model = case.subject(case.texts, torch.arange(1)).model
+        assert not model.path_start(torch.ones(1, 3, 16)).any()
 
 
 def test_rollout_of_a_language_model_reads_the_last_position(opened):
