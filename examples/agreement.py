@@ -17,9 +17,8 @@ word at random, the last word, the last noun, the first noun. Between subject an
 noun is always the subject and the last never.
 
 Intervals are 95 %: the bootstrap over sentences, or Wilson's where all sentences are alike. The path of
-integrated gradients begins with the vector of a special token in place of every word: from vectors of 0 the
-sums are far off, as the model normalises its inputs. Every sentence gets the same number of steps, --steps,
-and a line after the table says how far off the sums then are.
+integrated gradients begins with the mean vector in place of every word but the first. Every sentence gets the
+same number of steps, --steps, and a line after the table says how far off the sums then are.
 """
 
 import argparse
@@ -116,20 +115,11 @@ def chosen(system, folder, nouns, count, seed):
     return kept, tried, len(every)
 
 
-def options_of(name, system, steps):
+def options_of(name, steps):
     """A method of METHODS and its options."""
     if name != "integrated_gradients":
         return OPTIONS.get(name, (name, {}))
-    return name, {"steps": steps, "doublings": 0, "baseline": special_vector(system)}
-
-
-def special_vector(system):
-    """The vector (d,) of the token that begins a text, or of another special one."""
-    theirs = system.tokenizer.theirs
-    tokens = (theirs.bos_token_id, theirs.eos_token_id, theirs.pad_token_id)
-    special = next((one for one in tokens if one is not None), 0)
-    with torch.no_grad():
-        return system.model.embed(torch.tensor([[special]], device=system.device))[0, 0]
+    return name, {"steps": steps, "doublings": 0}
 
 
 def how_far_off(explained, some, system, steps):
@@ -137,10 +127,7 @@ def how_far_off(explained, some, system, steps):
     case = system.case([one.asked for one in some])
     asked = case.subject(case.texts, torch.arange(len(case)))
     sums = torch.tensor([[sum(one.scores)] for one in explained], device=system.device)  # (b, 1)
-    off = completeness_error(
-        asked.model, asked.inputs, asked.lengths, second=asked.second, scores=sums,
-        baseline=special_vector(system),
-    )  # fmt: skip
+    off = completeness_error(asked.model, asked.inputs, asked.lengths, second=asked.second, scores=sums)
     return (
         f"Integrated gradients: {steps} steps; their sums are off by {off.median():.1%} (median), by "
         f"{off.quantile(0.9):.1%} or less in nine of ten sentences, by more than 10 % in {(off > 0.1).sum()}."
@@ -216,7 +203,7 @@ def main():
         lines.append(row(name, [found_by(rules(one)[name], one) for one in some]))
     notes = []
     for name in given.only or [name for name in (*METHODS, *OPTIONS) if name != "diffmask"]:  # hours
-        method, options = options_of(name, system, given.steps)
+        method, options = options_of(name, given.steps)
         begun = time.process_time()
         explained = explain_texts(system, [one.asked for one in some], method=method, **options)
         hits = [found_by(one.scores, sentence) for one, sentence in zip(explained, some, strict=True)]

@@ -60,6 +60,22 @@ def test_an_encoder_decoder_without_a_table_of_positions_reads_any_length(tmp_pa
     refused("are for language models", "explain", f"hf:{path}", "--text", "the key", "--target", "is")
 
 
+def test_an_encoder_decoder_that_says_nothing_of_its_start_begins_as_generate_does(tmp_path):
+    torch.manual_seed(0)
+    config = transformers.LongT5Config(
+        d_model=16, d_kv=4, d_ff=32, num_layers=2, num_heads=4, vocab_size=40, pad_token_id=0, bos_token_id=1,
+        eos_token_id=2,
+    )  # fmt: skip
+    assert not hasattr(config, "decoder_start_token_id")
+    transformers.LongT5ForConditionalGeneration(config).save_pretrained(tmp_path)
+    tokenizer("$A [EOS]").save_pretrained(tmp_path)
+    system = regard.load(f"hf:{tmp_path}")
+    (answer,) = system.answer(["the key"], tokens=3)
+    assert len(answer.log_probs) == len(answer.written) <= 3
+    case = system.case(["the key"])
+    assert float(case.probabilities[0, 0].log()) == pytest.approx(answer.log_probs[0], abs=1e-4)
+
+
 def test_positions_of_models_that_count_from_their_padding():
     from regard.bridges.huggingface.model_facts import positions
 

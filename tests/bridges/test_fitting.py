@@ -11,6 +11,7 @@ import regard
 from bridges.tiny_folders import WORDS, folder
 from bridges.tiny_models import tiny, tokens
 from regard.cli.app import app
+from regard.core.errors import RunError
 
 
 def test_temperatures_are_fitted_to_a_text():
@@ -127,6 +128,30 @@ def test_alpha_and_the_weights_of_q_and_k_are_learned_and_kept(tmp_path):
     with torch.no_grad():
         a, b = (model(input_ids=tokens(1, 9)).logits for model in (light, full))
     torch.testing.assert_close(a, b, atol=0, rtol=0)
+
+
+def test_a_folder_of_swap_is_swapped_again(tmp_path):
+    """Its tuned weights stay, its map and temperatures go."""
+    from regard.bridges.huggingface.opening import load_model
+
+    base, text = folder("language", tmp_path), tmp_path / "text.txt"
+    text.write_text(" ".join(WORDS[4:]) * 12)
+    first, second, full = (tmp_path / name for name in ("first", "second", "full"))
+    fit = ("--fit", str(text), "--steps", "2", "--window", "16", "--tune")
+    for of, out, more in ((base, first, fit), (first, second, ()), (second, full, ("--full",))):
+        command = ["swap", f"hf:{of}", "--map", "sparsemax", "--out", str(out), *more]
+        found = CliRunner().invoke(app, command)
+        assert found.exit_code == 0, found.output
+    assert regard.load(f"hf:{second}").answer(["the key"])
+    models = [load_model(path) for path in (first, second, full)]
+    for one in models[1:]:
+        assert one.model.layers[0].self_attn.regard.temperature is None
+        for name, weights in models[0].named_parameters():
+            assert torch.equal(one.get_parameter(name), weights), name
+    said = json.loads((second / "regard.json").read_text())
+    (second / "regard.json").write_text(json.dumps({**said, "base": str(second)}))
+    with pytest.raises(RunError, match="which is this folder"):
+        load_model(second)
 
 
 def test_what_cannot_be_learned_is_refused(tmp_path):

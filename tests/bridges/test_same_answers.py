@@ -9,6 +9,8 @@ from bridges.tiny_models import (
     MODELS,
     MORE,
     STACKED,
+    STACKS,
+    TEXT,
     inputs,
     output,
     padded,
@@ -46,6 +48,42 @@ def test_padding(name, side):
     unmasked = {key: value for key, value in given.items() if key != "attention_mask"}
     if name in ("bert", "modernbert", *STACKED) or side == "left":  # a mask that was lost would show
         assert apart(output(tiny(name), **given), output(tiny(name), **unmasked), where) > 100 * NEAR
+
+
+def test_masks_that_a_model_adds_as_numbers():
+    """DeepSeek-V4 joins masks to its own; the encoder of BigBird-Pegasus adds them and does not ask us."""
+    config = transformers.DeepseekV4Config(
+        **{**TEXT, "num_key_value_heads": 1, "head_dim": 8, "sliding_window": 4, "q_lora_rank": 8,
+           "o_groups": 2, "o_lora_rank": 8, "index_n_heads": 2, "index_head_dim": 8, "index_topk": 2,
+           "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8,
+           "layer_types": ["compressed_sparse_attention", "sliding_attention"]},
+    )  # fmt: skip
+    given, real = padded("llama", "left")
+    torch.manual_seed(0)
+    model = transformers.DeepseekV4ForCausalLM(config).eval()
+    before = output(model, **given)
+    assert apart(output(regard.swap(model, "softmax"), **given), before, real) < NEAR
+    config = transformers.BigBirdPegasusConfig(**STACKS, max_position_embeddings=128)
+    model = transformers.BigBirdPegasusForConditionalGeneration(config).eval()
+    given, _ = padded("marian", "right")
+    before = output(model, **given)
+    assert apart(output(regard.swap(model, "softmax"), **given), before) < NEAR
+    assert torch.equal(output(regard.swap(model, map=None), **given), before)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+def test_a_bias_of_ones_own_is_added_behind_the_soft_cap(temperature):
+    mask = torch.randn(2, 1, 9, 9, generator=torch.Generator().manual_seed(5))
+    given = {"input_ids": tokens(2, 9), "attention_mask": mask}
+    model = regard.swap(tiny("gemma2"), "softmax", temperature=temperature)
+    with regard.record(model, "model.layers.1.*") as seen:
+        found = output(model, **given)
+    if temperature == 1.0:
+        assert apart(found, output(tiny("gemma2"), **given)) < NEAR
+    (one,) = seen["model.layers.1.self_attn"]
+    capped = 2 * torch.tanh(one.query @ one.keys.mT * 3**-0.5 / 2)
+    wanted = ((capped + mask) / temperature).softmax(-1)
+    torch.testing.assert_close(one.weights, wanted, atol=1e-5, rtol=1e-4)
 
 
 @causal

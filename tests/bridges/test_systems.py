@@ -7,7 +7,7 @@ import torch
 from typer.testing import CliRunner
 
 import regard
-from bridges.tiny_folders import WORDS, folder
+from bridges.tiny_folders import WORDS, folder, tokenizer
 from bridges.tiny_models import STACKS, tiny, tokens, transformers
 from bridges.tiny_models import TEXT as TEXT_CONFIG
 from regard.analyses.read_weights import states_of
@@ -119,6 +119,36 @@ def test_every_explanation(kind, method, opened):
     assert any(found.scores)
 
 
+@pytest.mark.parametrize("special", [None, "[BOS] $A"])
+def test_integrated_gradients_of_a_decoder_begin_at_the_mean_vector_behind_its_sink(special, tmp_path):
+    """The sink is the token that begins a text, or else the first of the text, which keeps its vector."""
+    from regard.bridges.huggingface.opening import system_of
+
+    pytest.importorskip("captum", reason="the extra explain is not installed")
+    model = tiny("llama")
+    system = system_of(model, tokenizer(special))
+    found = regard.explain(
+        model, system.tokenizer.theirs, TEXT, method="integrated_gradients", target="is", against="are"
+    )
+    ends = system.model.embed(torch.tensor([system.tokenizer.encode(TEXT)]))
+    start = model.get_input_embeddings().weight.mean(0).expand_as(ends).clone()
+    if special is None:
+        start[:, 0] = ends[:, 0]
+    case = system.case([(TEXT, "is", "are")])
+    asked = case.subject(case.texts, torch.arange(1))
+    with torch.no_grad():
+        torch.testing.assert_close(system.model.path_start(ends), start, atol=1e-6, rtol=0)
+        one, other = (asked.value(asked.outputs(v), torch.zeros(1).long()) for v in (ends, start))
+    assert sum(found.scores) == pytest.approx(float(one - other), rel=0.02)
+    assert (found.scores[0] == 0) == (special is None) and any(found.scores)
+
+
+def test_integrated_gradients_of_an_encoder_begin_at_vectors_of_zero(opened):
+    for case in (opened("classifier").case([TEXT]), opened("stacked").case([TEXT])):
+        model = case.subject(case.texts, torch.arange(1)).model
+        assert not model.path_start(torch.ones(1, 3, 16)).any()
+
+
 def test_rollout_of_a_language_model_reads_the_last_position(opened):
     system = opened("language")
     found = regard.explain(
@@ -180,6 +210,20 @@ def test_a_target_against_another(opened):
         regard.explain(*pair, target="is", against="is")
     with pytest.raises(ValueError, match="give target="):
         regard.explain(*pair, against="is")
+
+
+def test_a_target_that_the_tokenizer_does_not_know_is_refused(opened):
+    system = opened("language")
+    for given in (("zebra", "is"), ("is", "zebra"), ("zebra", None)):
+        with pytest.raises(ValueError, match="'zebra' is unknown to the tokenizer"):
+            system.case([TEXT], target=given[0], against=given[1])
+    assert len(system.case([TEXT], target="[UNK]", against="is")) == 1
+
+
+@pytest.mark.parametrize("kind", ["language", "stacked"])
+def test_a_second_text_is_refused(kind, opened):
+    with pytest.raises(ValueError, match="reads one text at a time"):
+        opened(kind).case([(TEXT, "a second one")])
 
 
 @pytest.mark.parametrize("method", ["leave_one_out", "gradient_x_input"])
@@ -410,9 +454,10 @@ def test_a_decoder_that_classifies_is_checked():
     """Where its text ends it sees by the number of the padding, which is no leak of the attention."""
     from regard.bridges.huggingface.checking import check_model
 
-    model = small("Llama", num_key_value_heads=2)
-    found = {one.what: one.holds for one in check_model(model, tokens=2)}
-    assert found == {"one pass": True, "padded right": True, "padding is not seen": True}
+    for name, more in (("Llama", {}), ("Gemma2", {"sliding_window": 4})):  # a window full of padding
+        model = small(name, num_key_value_heads=2, **more)
+        found = {one.what: one.holds for one in check_model(model, tokens=2)}
+        assert found == {"one pass": True, "padded right": True, "padding is not seen": True}
 
 
 def test_a_cache_that_a_model_cannot_have_is_said(monkeypatch):

@@ -2,6 +2,9 @@
 
     score of token j = (x_j − x'_j) · ∫₀¹ ∂y/∂x_j at x' + a(x − x') da        x' = 0, unless a vector is given
 
+In decoders of transformers x' is the mean vector of the vocabulary, and the first token of all keeps its
+own: most weight sits on it whatever it is, and on its way through other vectors the answer jumps.
+
 Scores sum to y(x) − y(x'), up to the error of numerical integration. Texts for which they are off by more
 than 1 % (models with kinks) are computed again with twice the steps, up to sixteen times as many. With
 hold_attention this does not hold. By Captum.
@@ -16,7 +19,7 @@ import torch
 from torch import Tensor
 
 from regard.explanations.methods import register
-from regard.models.subject import Second, Subject, Target, eval_mode, held, subject
+from regard.models.subject import HasPathStart, Second, Subject, Target, eval_mode, held, subject
 
 NUMBERS = 1 << 19  # of vectors, times steps, that are computed at once: with gradients, so that memory counts
 CLOSE, DOUBLINGS = 0.01, 4
@@ -30,8 +33,8 @@ def integrated_gradients(
 ) -> Tensor:  # fmt: skip
     """Integrated gradients at each token (b, n), for the target class; default: the predicted one.
 
-    The path starts from `baseline` (d,) in place of every word. Where scores do not add up to what is
-    explained, to a hundredth, steps are doubled, at most so often.
+    The path starts from `baseline` (d,) in place of every word; default: 0, or what the model says. Where
+    scores do not add up to what is explained, to a hundredth, steps are doubled, at most so often.
     """
     try:
         from captum.attr import IntegratedGradients
@@ -84,8 +87,10 @@ def completeness_error(
 
 def _ends(asked: Subject, baseline: Tensor | None) -> tuple[Tensor, Tensor]:
     """Where the path ends and where it begins, (b, n, d); padding stays as it is."""
-    vectors = asked.vectors()
-    return vectors, torch.where(asked.real.unsqueeze(-1), asked.baseline(baseline), vectors)
+    vectors, own = asked.vectors(), baseline is None and isinstance(asked.model, HasPathStart)
+    with torch.no_grad():
+        begins = asked.model.path_start(vectors) if own else asked.baseline(baseline)
+    return vectors, torch.where(asked.real.unsqueeze(-1), begins, vectors)
 
 
 @torch.no_grad()

@@ -49,6 +49,15 @@ class Conditioned(Protocol):
         ...
 
 
+@runtime_checkable
+class HasPathStart(Protocol):
+    """A model that says where integrated gradients begin, if not at vectors of 0."""
+
+    def path_start(self, vectors: Tensor) -> Tensor:
+        """Vectors (b, n, d) to those that stand in their place."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Subject:
     """A model or a function, with texts."""

@@ -17,7 +17,7 @@ from regard.attention import Attended, by_any_of_group, run, zeroed
 from regard.bridges.huggingface.certified_cache import codes_of
 from regard.bridges.huggingface.head_scores import HeadDot, OverTemperature
 from regard.bridges.huggingface.head_settings import settings_of
-from regard.bridges.huggingface.mask_function import as_known
+from regard.bridges.huggingface.mask_function import as_known, is_known
 from regard.core.errors import ShapeError
 from regard.masks import Causal, Mask
 from regard.masks.mask import Given
@@ -61,6 +61,8 @@ def attention_function(
     _check(module, query, key, other)
     mask, bias = _mask(module, query, key, attention_mask, is_causal, sliding_window)
     if position_bias is not None:
+        if softcap is not None:
+            raise NotImplementedError(f"{type(module).__name__}: a soft cap together with a position bias.")
         bias = position_bias if bias is None else bias + position_bias
     seen = _attended(module, query, key, value, mask, bias, scaling, softcap, s_aux, dropout)
     return seen.context.transpose(1, 2).contiguous(), seen.weights if output_attentions else None
@@ -86,13 +88,11 @@ def _attended(
             scale = scale / given.view(-1, 1, 1)
         bias = None if bias is None else bias / given.view(-1, 1, 1).to(bias)
     score: Score = HeadDot(scale)
-    if bias is not None:
-        if cap is not None:
-            raise NotImplementedError(f"{type(module).__name__}: a soft cap together with a bias.")
-        score = Sum(score, Bias(bias))
     if cap is not None:
         score = SoftCap(score, cap)
         score = score if given is None else OverTemperature(score, given.view(-1, 1, 1))
+    if bias is not None:  # of a mask: behind the soft cap
+        score = Sum(score, Bias(bias))
     if mask is not None:
         m, n = query.shape[-2], key.shape[-2]
         mask.check(query.shape[:-2], m, n)
@@ -143,7 +143,7 @@ def _mask(
         return Given(torch.ones(m, n, dtype=torch.bool, device=query.device).tril()[None, None]), None
     if given.dim() != 4:
         raise ShapeError(f"{name}: a mask must be (b, 1 or heads, m, n); got {tuple(given.shape)}.")
-    if given.dtype == torch.bool:
+    if given.dtype == torch.bool or is_known(given):
         return as_known(given), None
     if not given.is_floating_point():
         raise TypeError(f"{name}: a mask must be boolean or additive; got {given.dtype}.")

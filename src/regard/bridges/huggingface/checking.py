@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from transformers.utils import is_optimum_quanto_available, logging
 
+from regard.bridges.huggingface.swapping import implementation_of
 from regard.core.errors import RunError
 from regard.models.subject import eval_mode
 from regard.swap import swap
@@ -64,7 +65,8 @@ class Both:
         self.length = length
         self.model, self.config = model, model.config
         self.own = self.config._attn_implementation
-        if self.own == "regard":
+        self.ours = implementation_of(model)
+        if self.own == self.ours:
             self.own = "sdpa" if getattr(model, "_supports_sdpa", False) else "eager"
         swap(model, "softmax")
         self.draw = torch.Generator().manual_seed(seed)
@@ -119,7 +121,7 @@ class Both:
 
     def passes(self, given: dict[str, Tensor], real: Tensor | None = None) -> float:
         """The difference of the outputs of one pass."""
-        ours, theirs = self._output("regard", given), self._output(self.own, given)
+        ours, theirs = self._output(self.ours, given), self._output(self.own, given)
         return distance(ours, theirs, real)
 
     def written(self, padded: bool = False, **options: Any) -> float:
@@ -134,12 +136,12 @@ class Both:
         how = {"max_new_tokens": self.length, "min_new_tokens": self.length, **options}
         how["pad_token_id"] = self.config.get_text_config().pad_token_id or 0
         found = []
-        for name in ("regard", self.own):
+        for name in (self.ours, self.own):
             self.model.set_attn_implementation(name)
             torch.manual_seed(0)
             with without_remarks():
                 found.append(self.model.generate(**given, **how))
-        self.model.set_attn_implementation("regard")
+        self.model.set_attn_implementation(self.ours)
         return float((found[0] != found[1]).sum())
 
     def _quantised(self) -> float:
@@ -176,6 +178,9 @@ class Both:
         found["attention_mask"] = real.long()
         if self.decodes:
             found["position_ids"] = (real.long().cumsum(-1) - 1).clamp(min=0)
+        pad = getattr(self.config.get_text_config(), "pad_token_id", None)
+        if self.classifies and isinstance(pad, int):  # decoders find the last token by it
+            found["input_ids"] = found["input_ids"].where(real, pad)
         outside = self.config.is_encoder_decoder or self.classifies
         return self._ended(found, real), None if outside else real
 
@@ -210,7 +215,7 @@ class Both:
         try:
             found = self.model(**given)
         finally:
-            self.model.set_attn_implementation("regard")
+            self.model.set_attn_implementation(self.ours)
         output: Tensor = found.logits if "logits" in found else found[0]
         return output
 
@@ -230,7 +235,7 @@ class Both:
             lambda tokens: self.model(input_ids=tokens, use_cache=False).logits,
             self._tokens(N)[:1],
             vocabulary=self.vocabulary,
-            atol=NEAR * max(1.0, float(self._output("regard", self.inputs()).abs().max())),
+            atol=NEAR * max(1.0, float(self._output(self.ours, self.inputs()).abs().max())),
         )
         return 0.0
 
@@ -245,7 +250,7 @@ class Both:
         if self.classifies and not self.config.is_encoder_decoder:
             before, after = (self.model.base_model(**one)[0] for one in (given, other))
             return distance(after, before, mask)
-        return distance(self._output("regard", other), self._output("regard", given), real)
+        return distance(self._output(self.ours, other), self._output(self.ours, given), real)
 
 
 @contextmanager

@@ -172,6 +172,10 @@ class LanguageModel(System):
         both = self.parts.encode_many([target] if against is None else [target, against])
         if not all(both):
             raise ValueError(f"{target!r} against {against!r}: a continuation needs at least one token.")
+        theirs = self.parts.theirs
+        for text, ids in zip((target, against), both, strict=False):
+            if theirs.unk_token_id in ids and theirs.unk_token not in str(text):
+                raise ValueError(f"{text!r} is unknown to the tokenizer: the model cannot say it.")
         if against is None:
             return [], both[0][:1]
         same = next((i for i, (a, b) in enumerate(zip(*both, strict=False)) if a != b), None)
@@ -189,6 +193,8 @@ class LanguageModel(System):
         """What comes after texts, or after each (text, target, against); without targets, the likeliest."""
         check_several(items)
         texts = [(one, target, against) if isinstance(one, str) else tuple(one) for one in items]
+        if not all(len(one) == 3 for one in texts):
+            raise ValueError("a language model reads one text at a time: a text, or (text, target, against).")
         tokens: list[list[int]] = []
         seconds: list[list[int]] = []
         for text, wanted, other in texts:

@@ -6,6 +6,9 @@ attention of ours that is given no mask was not meant to have one.
 
 Where the mask is one of ours (all visible, or `Causal`), the tensor carries it as an attribute, which any
 change of the tensor loses.
+
+Models that have no form for `sdpa` read masks as numbers that are added to the scores, 0 or the lowest one:
+some change them as such, or add them in attentions that do not ask the interface. They get that form.
 """
 
 from typing import Any
@@ -26,6 +29,15 @@ def mask_function(*arguments: Any, **named: Any) -> Tensor:
     mask: Tensor = sdpa_mask(*arguments, **named)
     if not torch.compiler.is_compiling() and not arguments:
         _remember(mask, **named)
+    return mask
+
+
+def additive_mask_function(*arguments: Any, **named: Any) -> Tensor:
+    """The same mask as what is added to scores: 0, or the lowest number."""
+    seen, dtype = mask_function(*arguments, **named), named.get("dtype", torch.float32)
+    mask = torch.where(seen, torch.zeros((), dtype=dtype, device=seen.device), torch.finfo(dtype).min)
+    if not torch.compiler.is_compiling():
+        setattr(mask, KNOWN, as_known(seen))
     return mask
 
 
@@ -50,9 +62,14 @@ def _remember(
             setattr(mask, KNOWN, Causal() if q_length > 1 else None)
 
 
+def is_known(mask: Tensor) -> bool:
+    """Whether a tensor is one of those that were made here, unchanged."""
+    return not torch.compiler.is_compiling() and KNOWN in vars(mask)
+
+
 def as_known(mask: Tensor) -> Mask | None:
-    """The mask that a boolean tensor (b, 1, m, n) stands for; None if all is visible."""
-    if torch.compiler.is_compiling():
+    """The mask that a boolean tensor (b, 1, m, n), or one made here, stands for; None if all is visible."""
+    if not is_known(mask):
         return Given(mask)
-    known: Mask | None = vars(mask).get(KNOWN, Given(mask))
+    known: Mask | None = vars(mask)[KNOWN]
     return known

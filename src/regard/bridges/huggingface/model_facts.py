@@ -11,6 +11,7 @@ from torch import nn
 from regard.attention import name_of
 from regard.bridges.huggingface.head_settings import settings_of
 from regard.bridges.huggingface.model_attentions import attentions_of, head_count
+from regard.core.errors import RunError
 from regard.recording import record
 
 TABLES = ("position_embeddings", "embed_positions", "wpe")  # what models call their vectors of positions
@@ -54,6 +55,15 @@ def positions(theirs: nn.Module) -> int | None:
             found.append(module.num_embeddings - start)
     said = getattr(theirs.config, "max_position_embeddings", None)
     return min([*found, *([said] if isinstance(said, int) else [])]) if found else None
+
+
+def start_of(theirs: Any) -> int:
+    """The token that the decoder of an encoder–decoder begins with, as `generate` finds it."""
+    for config in (theirs.generation_config, theirs.config):
+        for name in ("decoder_start_token_id", "bos_token_id"):
+            if isinstance(found := getattr(config, name, None), int):
+                return found
+    raise RunError(f"{type(theirs).__name__} does not say which token its decoder begins with.")
 
 
 def sink_share(model: nn.Module, paths: Sequence[str], run: Any) -> float:

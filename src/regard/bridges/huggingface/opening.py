@@ -135,7 +135,22 @@ def _check_reads_text(kind: Any) -> None:
 
 def load_model(path: Path) -> Any:
     """The model at a path, in float32 and eval mode; one that `regard swap` wrote has its maps."""
-    where, place = _place(_base(path))
+    said = _said(path)
+    if said and not (path / "config.json").is_file():
+        model = load_model(_base_of(path, said))  # which may be one that `regard swap` wrote, too
+    else:
+        model = _opened(path)
+    if said:
+        put(model, said["map"], said["temperatures"], said.get("alphas"))
+    if (path / TUNED).is_file():
+        with _one_sentence(path):
+            model.load_state_dict(load_file(path / TUNED), strict=False)
+    return model
+
+
+def _opened(path: Path) -> Any:
+    """The model whose weights are at a path."""
+    where, place = _place(path)
     with _one_sentence(path):
         config = transformers.AutoConfig.from_pretrained(where, **place)
         kind = _auto_class(config, "gguf_file" in place)
@@ -143,11 +158,6 @@ def load_model(path: Path) -> Any:
     if "gguf_file" in place:  # its weights are plain numbers now, and can be saved
         model.hf_quantizer = None
         vars(model.config).pop("quantization_config", None)
-    if said := _said(path):
-        put(model, said["map"], said["temperatures"], said.get("alphas"))
-    if (path / TUNED).is_file():
-        with _one_sentence(path):
-            model.load_state_dict(load_file(path / TUNED), strict=False)
     return model
 
 
@@ -172,8 +182,16 @@ def _base(path: Path) -> Path:
     said = _said(path)
     if not said or (path / "config.json").is_file():
         return path
+    return _base(_base_of(path, said))
+
+
+def _base_of(path: Path, said: dict[str, Any]) -> Path:
+    """The model that was swapped."""
     base = Path(said["base"])
-    return path / base if not base.is_absolute() and (path / base).exists() else base
+    base = path / base if not base.is_absolute() and (path / base).exists() else base
+    if base.resolve() == path.resolve():
+        raise RunError(f"{path / SWAPPED} says that its weights are in {base}, which is this folder.")
+    return base
 
 
 def _place(path: Path) -> tuple[str, dict[str, Any]]:

@@ -23,6 +23,8 @@ from regard.bridges.huggingface.replaying import NEAR, replayed
 from regard.models.classifiers.classifier_model import ClassifierModel, Recorded
 from regard.recording import intervene
 
+ROWS = 4096  # of the table of embeddings at once
+
 
 class ReadingModel(ClassifierModel):
     """A classifier or language model of transformers; `before` and `after` are the special tokens.
@@ -47,6 +49,21 @@ class ReadingModel(ClassifierModel):
         """Tokens (b, n) to the vectors of the model's embedding layer (b, n, d)."""
         found: Tensor = self.theirs.get_input_embeddings()(tokens)
         return found
+
+    def path_start(self, vectors: Tensor) -> Tensor:
+        """Where integrated gradients begin, for vectors (b, n, d): 0, in a decoder its mean vector.
+
+        The first token of a decoder holds most of the weight (its sink) and keeps its vector, unless a
+        special token stands before it.
+        """
+        begins = torch.zeros_like(vectors)
+        if not self.causal:
+            return begins
+        every = torch.arange(self.theirs.get_input_embeddings().num_embeddings, device=vectors.device)
+        begins += sum(self.embed(some).sum(0) for some in every.split(ROWS)) / len(every)
+        if not self.around[0]:
+            begins[:, 0] = vectors[:, 0]
+        return begins
 
     def condition(self, tokens: Tensor, lengths: Tensor, *second: Tensor) -> Tensor | None:
         """Lengths, and the tokens that are compared: (b, 1), (b, 2) or (b, 3)."""

@@ -15,7 +15,7 @@ from regard.bridges.huggingface.foreign_language_model import (
 )
 from regard.bridges.huggingface.foreign_tokenizer import ForeignTokenizer
 from regard.bridges.huggingface.model_attentions import head_count, paths_by_role
-from regard.bridges.huggingface.model_facts import ForeignSettings, described, home
+from regard.bridges.huggingface.model_facts import ForeignSettings, described, home, start_of
 from regard.bridges.huggingface.writing_model import WritingModel
 from regard.core.errors import RunError
 from regard.core.settings import setting
@@ -98,7 +98,7 @@ class SequenceToSequence(System):
         before, after = self.parts.before, self.parts.after
         source, lengths = padded([[*before, *one, *after] for one in inputs], self.device)
         real = torch.arange(source.shape[1], device=source.device) < lengths.unsqueeze(-1)
-        start = self.model.config.decoder_start_token_id
+        start = start_of(self.model)
         target, _ = padded([[start, *one] for one in answers], self.device)
         given = {"input_ids": source, "attention_mask": real.long(), "decoder_input_ids": target}
         return Forward(self.model(**given, use_cache=False).logits, lambda logits: logits)
@@ -124,6 +124,8 @@ class SequenceToSequence(System):
     def case(self, items: Sequence[str], *, step: int = 0, **more: Any) -> Case:
         """What the model writes to texts as its token number `step` (from 0), against all other tokens."""
         check_several(items)
+        if not all(isinstance(one, str) for one in items):
+            raise ValueError("an encoder–decoder reads one text at a time.")
         answers = self.answer(items, tokens=step + 1)
         for one in answers:
             if not one.tokens:

@@ -10,7 +10,7 @@ from regard.attention import resolve_map
 from regard.bridges.huggingface.attention_function import attention_function
 from regard.bridges.huggingface.certified_cache import set_cache
 from regard.bridges.huggingface.head_settings import CHILD, change_settings
-from regard.bridges.huggingface.mask_function import mask_function
+from regard.bridges.huggingface.mask_function import additive_mask_function, mask_function
 from regard.bridges.huggingface.model_attentions import (
     attentions_of,
     head_count,
@@ -21,12 +21,14 @@ from regard.bridges.huggingface.model_attentions import (
 from regard.core.errors import RefusedError
 from regard.core.recorders import ATTENDS, OUTPUT
 
-NAME = "regard"  # in both registries: with a name in the first alone, models get no mask and see the future
+# In both registries: with a name in the first alone, models get no mask and see the future.
+NAME, ADDITIVE = "regard", "regard_additive"  # the second for models without a form for sdpa
 
 BEFORE = "_before_regard"  # the name that a model had in its configuration
 
-AttentionInterface.register(NAME, attention_function)
-AttentionMaskInterface.register(NAME, mask_function)
+for _name, _masks in ((NAME, mask_function), (ADDITIVE, additive_mask_function)):
+    AttentionInterface.register(_name, attention_function)
+    AttentionMaskInterface.register(_name, _masks)
 
 
 def swap_attentions(
@@ -47,15 +49,23 @@ def swap_attentions(
     for module in found.values():
         change_settings(module, head_count(module), function, temperature, heads)
     for part in submodels(model):  # one for each configuration: masks are made by that of the model
-        if part.config._attn_implementation != NAME:
+        name = implementation_of(part)
+        if part.config._attn_implementation != name:
             vars(part)[BEFORE] = part.config._attn_implementation
-        part.set_attn_implementation(NAME)
-    for path, module in every.items():  # its configuration may be another than its model's: some copy
-        _set_implementation(module, NAME)
+        part.set_attn_implementation(name)
+        for module in attentions_of(part).values():  # its configuration may be another: some copy
+            _set_implementation(module, name)
+    for path, module in every.items():
         vars(module)[ATTENDS] = True
         if (output := output_of(model, path)) is not None:
             vars(module)[OUTPUT] = output
     set_cache(model, cache)
+
+
+def implementation_of(model: Any) -> str:
+    """The name of our attention and masks in a model of transformers."""
+    parts = [part for part in model.modules() if isinstance(part, PreTrainedModel)]
+    return NAME if all(getattr(part, "_supports_sdpa", False) for part in parts) else ADDITIVE
 
 
 def _set_implementation(module: Any, name: str) -> None:

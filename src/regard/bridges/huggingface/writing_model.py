@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.bridges.huggingface.model_attentions import paths_by_role
+from regard.bridges.huggingface.model_facts import start_of
 from regard.bridges.huggingface.reading_model import ReadingModel, choice
 from regard.models.classifiers.classifier_model import ClassifierModel
 
@@ -31,7 +32,7 @@ class WritingModel(ReadingModel):
 
     def from_embedded(self, embedded: Tensor, lengths: Tensor, condition: Tensor | None = None) -> Tensor:
         assert condition is not None
-        start = torch.full_like(condition[:, :1], self.theirs.config.decoder_start_token_id)
+        start = torch.full_like(condition[:, :1], start_of(self.theirs))
         written = torch.cat([start, condition[:, 1:-1]], -1)
         given = self._inputs(embedded, lengths)
         logits = self.theirs(**given, decoder_input_ids=written, use_cache=False).logits[:, -1]
