@@ -282,3 +282,21 @@ def test_what_torch_takes_as_it_is(batch, mask):
         torch.testing.assert_close(seen.context, plain(seen._call)[0])
         assert not backend.bare(regard.attend(q, k, v[..., :5])._call)  # torch has no kernel for two widths
     assert not backend.bare(regard.attend(q.requires_grad_(), k, v)._call)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 5])
+def test_causal_heads_that_share_keys_equal_heads_with_copies(batch):
+    """A batch up to the size of a group is one kernel call for each text, a larger one a call for each head."""
+    torch.manual_seed(0)
+    query = torch.randn(batch, 6, 40, 8, dtype=torch.float64, requires_grad=True)
+    keys, values = (torch.randn(batch, 2, 40, 8, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    found = []
+    for groups in (3, 1):
+        k, v = (t if groups > 1 else t.repeat_interleave(3, 1) for t in (keys, values))
+        context = regard.attend(query, k, v, mask=Causal(), groups=groups).context
+        grads = torch.autograd.grad(context.square().sum(), (query, keys, values))
+        with torch.no_grad():
+            again = regard.attend(query, k, v, mask=Causal(), groups=groups).context
+        found.append((context, again, *grads))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-10, rtol=0)

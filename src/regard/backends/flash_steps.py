@@ -66,14 +66,12 @@ class Softmax:
         else:
             context = q.new_empty(a, m, b, g, v.shape[-1]).permute(0, 2, 3, 1, 4)  # as heads are joined later
             sums = q.new_empty(a, b, g, m)
-            for tile in self.small():
-                rows = slice(tile.start, tile.stop)
-                for one in range(g):
-                    if not tile.width:
-                        context[:, :, one, rows], sums[:, :, one, rows] = 0, 0
-                        continue
-                    run = self._by_steps if self.written else self._by_kernel
-                    context[:, :, one, rows], sums[:, :, one, rows] = run(tile, one, inputs)
+            if self.causal and a <= g:  # one call for all b * g heads: threads have more equal shares
+                for i in range(a):
+                    shared = (t[i].unsqueeze(1).expand(-1, g, -1, -1) for t in (k, v))
+                    context[i], sums[i] = ATEN(q[i], *shared, 0.0, True, scale=1.0)
+            else:
+                self._by_tiles(inputs, context, sums)
         if sink is None:
             return context, sums
         context = context * torch.sigmoid(sums - sink).unsqueeze(-1)
@@ -117,6 +115,17 @@ class Softmax:
         else:
             grads.append(None)
         return [*grads, by_distance]
+
+    def _by_tiles(self, inputs: Inputs, context: Tensor, sums: Tensor) -> None:
+        """Write context and λ, a tile and a query of each group at a time."""
+        run = self._by_steps if self.written else self._by_kernel
+        for tile in self.small():
+            rows = slice(tile.start, tile.stop)
+            for one in range(context.shape[2]):
+                if not tile.width:
+                    context[:, :, one, rows], sums[:, :, one, rows] = 0, 0
+                    continue
+                context[:, :, one, rows], sums[:, :, one, rows] = run(tile, one, inputs)
 
     def small(self, slow: bool = False) -> Iterator[Tile]:
         """The tiles, those that are written out with fewer queries."""
