@@ -286,7 +286,7 @@ def test_what_torch_takes_as_it_is(batch, mask):
 
 @pytest.mark.parametrize("batch", [1, 3, 5])
 def test_causal_heads_that_share_keys_equal_heads_with_copies(batch):
-    """A batch up to the size of a group is one kernel call for each text, a larger one a call for each head."""
+    """A batch up to the size of a group is one kernel call for each text, a larger one for each head."""
     torch.manual_seed(0)
     query = torch.randn(batch, 6, 40, 8, dtype=torch.float64, requires_grad=True)
     keys, values = (torch.randn(batch, 2, 40, 8, dtype=torch.float64, requires_grad=True) for _ in range(2))
