@@ -50,6 +50,12 @@ CROSSED = {  # group: a claim whose figures "row, column" are a table besides, w
         tuple(f"{model}, {by}" for model in ("BiLSTM", "MLP") for by in ("attention", "gradient", "random")),
         tuple(f"k = {k}" for k in (1, 2, 3, 5, 8)),
     ),
+    "Subquadratic attention": (
+        "C63",
+        "Accuracies of C63, means of its seeds; ten classes in ListOps and pixels, two in bytes:",
+        ("listops", "bytes", "pixels"),
+        ("full", "local", "bigbird", "linformer", "performer"),
+    ),
 }  # fmt: skip
 
 

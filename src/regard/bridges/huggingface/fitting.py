@@ -28,7 +28,7 @@ from regard.swap import swap
 
 GRID = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.3, 16.0)  # temperatures that are tried for each head
 ROWS = 64  # queries of a window that heads are matched on
-PRICE = 0.05  # of a sparse map's temperatures, in nats: twice the keys must be worth some 3 % of perplexity
+PRICE = 0.15  # of a sparse map's temperatures, in nats for a factor e of all: what support is worth
 SUPPORT = 4  # windows that supports are counted in
 FAMILY = ("entmax", "entmax15")  # where an α is learned
 Numbers = Sequence[float] | Tensor  # one for each head
