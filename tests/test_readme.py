@@ -133,6 +133,14 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target.split("#")[0]).exists(), target
 
 
+def test_every_page_has_its_place_in_the_index():
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    trees = re.findall(r"```\{toctree\}(.*?)```", index, re.DOTALL)
+    listed = {name for tree in trees for name in tree.split()}
+    pages = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert pages <= listed, pages - listed
+
+
 def test_pictures_are_small():
     pictures = sorted((ROOT / "docs" / "images").glob("*.png"))
     assert pictures
