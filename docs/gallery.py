@@ -87,13 +87,16 @@ def draw() -> None:
 
 
 def draw_measured() -> None:
-    """The picture of docs/certified_decoding.md, from the rows that `make bench KEYS=FILE` left."""
+    """The pictures of docs/certified_decoding.md, from the rows that `make bench KEYS=FILE` left, and of
+    docs/mechanisms.md, measured anew."""
     from regard.bench.speed_report import curves
     from regard.views import growth
 
     rows = json.loads((DOCS / "benchmarks" / "certified.json").read_text(encoding="utf-8"))
     growth(**curves(rows)).save(ROOT / "certified_decoding.png")
     shrink(ROOT / "certified_decoding.png", IMAGES / "certified_decoding.png")
+    regard("bench", "growth", "--plot", "growth.png")
+    shrink(ROOT / "growth.png", IMAGES / "growth.png", 0.6)
 
 
 def photograph() -> None:
@@ -129,15 +132,16 @@ def photograph() -> None:
         shrink(ROOT / f"{name}.png", IMAGES / f"{name}.png")
 
 
-def shrink(drawn: Path, kept: Path) -> None:
-    """Move a picture, on white paper and in at most 128 colours."""
+def shrink(drawn: Path, kept: Path, size: float = 1.0) -> None:
+    """Move a picture, on white paper, in at most 128 colours and this share of its width and height."""
     from PIL import Image
 
     with Image.open(drawn) as picture:
         seen = picture.convert("RGBA")
         paper = Image.new("RGBA", seen.size, "white")
         paper.alpha_composite(seen)
-        paper.convert("RGB").quantize(128).save(kept, optimize=True)
+        plain = paper.convert("RGB").resize((round(paper.width * size), round(paper.height * size)))
+        plain.quantize(128).save(kept, optimize=True)
     drawn.unlink()
 
 

@@ -41,13 +41,13 @@ def blocks(path: str | Path, size: int = BLOCK, *stretches: tuple[int, int]) -> 
         yield held
 
 
-def beginning(path: str | Path, most: int | None = None) -> str:
-    """The text of a file; with `most`, no more than so many characters of it and one block."""
+def beginning(path: str | Path, most: int) -> str:
+    """The text of a file, no more than so many characters of it and one block."""
     found, count = [], 0
     for block in blocks(path):
         found.append(block)
         count += len(block)
-        if most is not None and count >= most:
+        if count >= most:
             break
     return "".join(found)
 

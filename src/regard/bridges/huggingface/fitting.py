@@ -5,8 +5,9 @@ First each head is matched on its own: of some temperatures, the one whose conte
     τ_h = argmin_τ Σᵢ ‖map(θᵢ / τ) V − softmax(θᵢ) V‖²
 
 from one pass with softmax over a few windows of text; no gradient. Then all temperatures together are fitted
-to the text by gradient descent on −log p (`head_descent`), the weights of the model as they are. If asked, α
-of each head is learned with them, and the weights of q and k are tuned.
+to the text by gradient descent on −log p (`head_descent`), the weights of the model as they are; with a price
+on the temperatures of sparse maps, since lower ones leave fewer keys. If asked, α of each head is learned
+with them, and the weights of q and k are tuned.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -90,7 +91,7 @@ def fit_temperatures(
         put(model, map, found, alphas)
         learned = descend(
             model, train, Learned(found, alphas), steps=steps, rate=rate, tune=tune, seed=seed,
-            price=PRICE if getattr(facts_of(resolve_map(map)), "sparse", False) else 0.0,
+            price=PRICE if (facts := facts_of(resolve_map(map))) is not None and facts.sparse else 0.0,
             say=lambda i, n: say("fitting", i, n),
         )  # fmt: skip
         found, alphas = learned.temperatures, learned.alphas
